@@ -1,0 +1,1 @@
+"""The study: spaces, protocol, runner, store, statistics, tracking and reports."""

@@ -1,0 +1,13 @@
+"""One file per benchmark space; importing the package registers them all."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from .space import SPACES as SPACES
+from .space import Space as Space
+from .space import Truth as Truth
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f".{_module.name}", __name__)

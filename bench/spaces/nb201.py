@@ -1,0 +1,248 @@
+"""NAS-Bench-201, also the topology space of NATS-Bench: 15,625 cells of four nodes and five operations."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import re
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ArchitectureError
+from .nb201_tables import TRUTHS, read_truth
+from .space import SPACES, Space, Truth
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+#: The edges (from, to) of a cell, in the order of the architecture text.
+EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+CHANNELS = 16
+CELLS_PER_STAGE = 5
+
+#: One operation per edge, in the order of `EDGES`.
+Cell = tuple[str, str, str, str, str, str]
+
+
+def parse(architecture: str) -> Cell:
+    """Read `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, each `op~j` an edge from node j.
+
+    Raises:
+        ArchitectureError: The text has another form or an unknown operation.
+
+    Example:
+        >>> parse("|none~0|+|none~0|none~1|+|skip_connect~0|none~1|nor_conv_3x3~2|")
+        ('none', 'none', 'none', 'skip_connect', 'none', 'nor_conv_3x3')
+    """
+    form = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
+    nodes = architecture.split("+")
+    if len(nodes) != 3:
+        raise ArchitectureError(f"architecture '{architecture}': expected 3 nodes as in {form}, got {len(nodes)}")
+    cell = []
+    for node, text in enumerate(nodes, start=1):
+        edges = re.fullmatch(r"\|" + "".join(rf"([^|~+]*)~{source}\|" for source in range(node)), text)
+        if edges is None:
+            raise ArchitectureError(f"architecture '{architecture}': node {node} is '{text}', expected {form}")
+        cell += edges.groups()
+    for operation in cell:
+        if operation not in OPERATIONS:
+            raise ArchitectureError(
+                f"architecture '{architecture}': unknown operation '{operation}', expected {', '.join(OPERATIONS)}"
+            )
+    return tuple(cell)
+
+
+def text(cell: Cell) -> str:
+    """Write a cell as the benchmark does, the inverse of `parse`."""
+    edges = iter(cell)
+    return "+".join("|" + "".join(f"{next(edges)}~{source}|" for source in range(node)) for node in (1, 2, 3))
+
+
+@functools.cache
+def _cells() -> tuple[Cell, ...]:
+    """Return all cells in the order of the official release, which shuffled the product with a seed of 88."""
+    cells = list(itertools.product(OPERATIONS, repeat=len(EDGES)))
+    random.Random(88).shuffle(cells)
+    return tuple(cells)
+
+
+@functools.cache
+def _indices() -> dict[Cell, int]:
+    return {cell: index for index, cell in enumerate(_cells())}
+
+
+def unique_text(cell: Cell) -> str:
+    """Write a cell as an expression in its input, `#` for zero, as the benchmark compares cells.
+
+    Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. The order
+    of the nodes does: a few cells that are the same function keep different texts.
+    """
+    nodes = ["0"]
+    edges = iter(cell)
+    for node in (1, 2, 3):
+        terms = []
+        for source in range(node):
+            operation = next(edges)
+            if operation == "none" or nodes[source] == "#":
+                terms.append("#")
+            elif operation == "skip_connect":
+                terms.append(nodes[source])
+            else:
+                terms.append(f"({nodes[source]})@{operation}")
+        nodes.append("+".join(sorted(terms)))
+    return nodes[-1]
+
+
+@functools.cache
+def isomorphism_classes() -> tuple[int, ...]:
+    """Return, for every index, the lowest index with the same unique text: 6,466 classes."""
+    first: dict[str, int] = {}
+    return tuple(first.setdefault(unique_text(cell), index) for index, cell in enumerate(_cells()))
+
+
+def reaches_output(cell: Cell) -> bool:
+    """Tell whether any path leads from the input to the output; 341 cells have none."""
+    reached = {0}
+    for (source, target), operation in zip(EDGES, cell, strict=True):
+        if operation != "none" and source in reached:
+            reached.add(target)
+    return 3 in reached
+
+
+class ReluConvNorm(nn.Sequential):
+    """ReLU, convolution without bias, affine batch norm."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+        super().__init__(
+            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+
+class CellNetwork(nn.Module):
+    """The cell: nodes 0 to 3, each the sum of its edges; operations that are `none` are not built."""
+
+    def __init__(self, cell: Cell, channels: int) -> None:
+        super().__init__()
+        # Modules are made sorted by target, then source, the order in which the benchmark's own code draws weights.
+        self.edges = nn.ModuleDict(
+            {
+                f"{source}->{target}": _operation(operation, channels)
+                for (source, target), operation in zip(EDGES, cell, strict=True)
+                if operation != "none"
+            }
+        )
+        self.incoming = [[s for s, t in EDGES if t == target and f"{s}->{t}" in self.edges] for target in (1, 2, 3)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, C, H, W)` to the same shape; a node without edges is zero."""
+        nodes = [x]
+        for target, sources in enumerate(self.incoming, start=1):
+            terms = [self.edges[f"{source}->{target}"](nodes[source]) for source in sources]
+            nodes.append(functools.reduce(torch.add, terms) if terms else torch.zeros_like(x))
+        return nodes[-1]
+
+
+class Reduction(nn.Module):
+    """The residual block between stages: half the resolution, twice the channels, no ReLU after the sum."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv_a = ReluConvNorm(inputs, outputs, 3, stride=2)
+        self.conv_b = ReluConvNorm(outputs, outputs, 3)
+        self.shortcut = nn.Sequential(nn.AvgPool2d(2, stride=2), nn.Conv2d(inputs, outputs, 1, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, C, H, W)` to `(N, 2C, H/2, W/2)`."""
+        residual: Tensor = self.conv_b(self.conv_a(x))
+        return residual + self.shortcut(x)
+
+
+class Network(nn.Module):
+    """A whole network: stem, three stages of cells with 1, 2 and 4 times the channels, head.
+
+    Args:
+        cell: Its cell.
+        num_classes: Of the linear classifier.
+        channels: Of the first stage.
+        cells: Per stage.
+    """
+
+    def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
+        body: list[nn.Module] = []
+        for width in (channels, 2 * channels, 4 * channels):
+            if width != channels:
+                body.append(Reduction(width // 2, width))
+            body += [CellNetwork(cell, width) for _ in range(cells)]
+        self.body = nn.Sequential(*body)
+        self.last = nn.Sequential(nn.BatchNorm2d(4 * channels), nn.ReLU())
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.classifier = nn.Linear(4 * channels, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
+        logits: Tensor = self.classifier(self.pool(self.last(self.body(self.stem(x)))).flatten(1))
+        return logits
+
+
+def _operation(name: str, channels: int) -> nn.Module:
+    match name:
+        case "skip_connect":
+            return nn.Identity()
+        case "nor_conv_1x1":
+            return ReluConvNorm(channels, channels, 1)
+        case "nor_conv_3x3":
+            return ReluConvNorm(channels, channels, 3)
+        case "avg_pool_3x3":
+            return nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
+    raise ArchitectureError(f"unknown operation '{name}', expected {', '.join(OPERATIONS)}")
+
+
+class NasBench201(Space):
+    """NAS-Bench-201 with the benchmark's own networks: C = 16, five cells per stage."""
+
+    name: ClassVar[str] = "nb201"
+    size: ClassVar[int] = 15_625
+    paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"
+    truths = TRUTHS
+
+    def architecture(self, index: int) -> str:
+        """Return the text of an official index, 0 to 15,624."""
+        if not 0 <= index < self.size:
+            raise ArchitectureError(f"index: expected 0 to {self.size - 1}, got {index}")
+        return text(_cells()[index])
+
+    def index(self, architecture: str) -> int:
+        """Return the official index of a text."""
+        return _indices()[parse(architecture)]
+
+    def network(self, architecture: str, num_classes: int) -> nn.Module:
+        """Build the network."""
+        return Network(parse(architecture), num_classes)
+
+    def read_truth(self, task: str, which: str, folder: Path) -> Truth:
+        """Read accuracies by official index."""
+        return read_truth(task, which, folder, _indices())
+
+    def params(self, architecture: str, num_classes: int) -> int:
+        """Return the number of parameters: 73,306 + 28,000 per 1x1 and 243,040 per 3x3 convolution, for ten classes."""
+        ones, threes = _convolutions(parse(architecture))
+        return 73_306 + (num_classes - 10) * 65 + 28_000 * ones + 243_040 * threes
+
+    def macs(self, architecture: str, num_classes: int, image_size: int) -> int:
+        """Return the multiply-accumulates: 7.78305 + 3.93216 and 35.38944 million per convolution, for CIFAR-10."""
+        ones, threes = _convolutions(parse(architecture))
+        convolutions = 7_782_400 + 3_932_160 * ones + 35_389_440 * threes
+        return convolutions * image_size**2 // 32**2 + 65 * num_classes
+
+
+def _convolutions(cell: Cell) -> tuple[int, int]:
+    return cell.count("nor_conv_1x1"), cell.count("nor_conv_3x3")
+
+
+SPACES.add(NasBench201.name, NasBench201())

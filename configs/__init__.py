@@ -1,0 +1,1 @@
+"""Studies as YAML files; `zcbench list studies` names them."""

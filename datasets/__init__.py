@@ -1,0 +1,10 @@
+"""Where bytes come from: Lightning data modules, the registry of files and readers that run nothing from a file."""
+
+from __future__ import annotations
+
+from . import cifar as cifar
+from . import samples as samples
+from .files import data_folder as data_folder
+from .images import DATASETS as DATASETS
+from .images import ImageDataModule as ImageDataModule
+from .images import ProbeBatch as ProbeBatch

@@ -1,0 +1,55 @@
+"""CIFAR in its official python version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataFileError
+from .files import find
+from .images import DATASETS, ImageDataModule
+from .unpickle import NUMPY, unpickle
+
+# Statistics of the 50,000 training images, as the NAS literature rounds them.
+CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)
+CIFAR10_STD = (0.2470, 0.2435, 0.2616)
+
+
+class Cifar10(ImageDataModule):
+    """CIFAR-10 from `cifar-10-batches-py/data_batch_1`, which holds the first 10,000 training images."""
+
+    name: ClassVar[str] = "cifar10"
+    task: ClassVar[str] = "cifar10"
+    num_classes: ClassVar[int] = 10
+    image_size: ClassVar[int] = 32
+    mean = CIFAR10_MEAN
+    std = CIFAR10_STD
+
+    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Read the batch; nothing in the file is run."""
+        return read_batch(find(self.name, self.folder), "labels")
+
+
+def read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read one pickled batch: `data` `(M, 3 * 1024)` uint8, channel by channel, and a list of labels.
+
+    Raises:
+        DataFileError: The file is torn, of another form, or asks to run something.
+    """
+    batch = unpickle(path, NUMPY)
+    if not isinstance(batch, dict) or not {"data", labels_key} <= batch.keys():
+        found = ", ".join(map(str, batch)) if isinstance(batch, dict) else type(batch).__name__
+        raise DataFileError(f"data file {path}: expected a dictionary with data and {labels_key}, got {found[:80]}")
+    pixels, labels = batch["data"], batch[labels_key]
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
+        form = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
+        raise DataFileError(f"data file {path}: expected data of uint8 (M, 3072), got {form}")
+    if len(labels) != len(pixels) or not all(type(label) is int for label in labels):
+        raise DataFileError(f"data file {path}: expected {len(pixels)} whole numbers as {labels_key}, got {len(labels)}")
+    return pixels.reshape(-1, 3, 32, 32), np.asarray(labels, dtype=np.int64)
+
+
+DATASETS.add(Cifar10.name, Cifar10)

@@ -1,0 +1,127 @@
+"""The data files zcbench knows: where they are looked for, where they come from, and whether they are the right ones."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+
+from ..errors import DataFileError
+from ..registry import Registry
+
+VARIABLE = "ZCBENCH_DATA"
+
+State = Literal["present", "absent", "differs"]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file.
+
+    Attributes:
+        path: Relative to the data folder, or to the package that carries it.
+        sha256: Of the official file.
+        bytes: Its size.
+    """
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that belong together.
+
+    Attributes:
+        name: What `zcbench data` calls them.
+        what: One line on their content.
+        licence: As its owner states it.
+        files: The files.
+        get: How a person gets them.
+        package: The installed package that carries them; None where they lie in the data folder.
+    """
+
+    name: str
+    what: str
+    licence: str
+    files: tuple[DataFile, ...]
+    get: str
+    package: str | None = None
+
+
+@functools.cache
+def sources() -> Registry[Source]:
+    """Return the registry of sources, read from `files.json`."""
+    registry: Registry[Source] = Registry("data source")
+    document = json.loads((package_files(__package__) / "files.json").read_text("utf-8"))
+    for entry in document["sources"]:
+        entry["files"] = tuple(DataFile(**file) for file in entry["files"])
+        registry.add(entry["name"], Source(**entry))
+    return registry
+
+
+def data_folder(given: Path | str | None = None) -> Path:
+    """Return the data folder: the one given, else `ZCBENCH_DATA`, else the user's data directory."""
+    chosen = given or os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else platformdirs.user_data_path("zcbench")
+
+
+def locate(source: Source, folder: Path) -> list[Path]:
+    """Return where every file of a source should be.
+
+    Raises:
+        DataFileError: The package that carries them is not installed.
+    """
+    return [_root(source, folder) / file.path for file in source.files]
+
+
+def find(name: str, folder: Path, file: str | None = None) -> Path:
+    """Return the path of a source's file (by default its first), which exists.
+
+    Raises:
+        DataFileError: It is absent; the message says how to get it.
+    """
+    source = sources()[name]
+    path = _root(source, folder) / (file or source.files[0].path)
+    if not path.is_file():
+        raise DataFileError(f"data file {path} is absent: {source.get}, or set {VARIABLE} to a folder that has it")
+    return path
+
+
+def check(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> list[tuple[Path, State]]:
+    """Compare every file of a source with its sha256; `progress` is told the bytes read."""
+    try:
+        paths = locate(source, folder)
+    except DataFileError:
+        return [(Path(f"{source.package}/{file.path}"), "absent") for file in source.files]
+    return [(path, _state(path, file, progress)) for path, file in zip(paths, source.files, strict=True)]
+
+
+def _state(path: Path, file: DataFile, progress: Callable[[int], None]) -> State:
+    if not path.is_file():
+        return "absent"
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+            progress(len(chunk))
+    return "present" if digest.hexdigest() == file.sha256 else "differs"
+
+
+def _root(source: Source, folder: Path) -> Path:
+    if source.package is None:
+        return folder
+    spec = importlib.util.find_spec(source.package)  # finds the folder without running the package
+    if spec is None or not spec.submodule_search_locations:
+        raise DataFileError(f"package {source.package}, which carries {source.what}, is not installed: {source.get}")
+    return Path(spec.submodule_search_locations[0])

@@ -1,0 +1,117 @@
+"""Images as Lightning data modules, and the one batch that a probe sees."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from ..errors import ConfigError, DataFileError
+from ..registry import Registry
+from .files import data_folder
+
+#: Probe batches come from the first 10,000 official training images.
+POOL = 10_000
+
+
+@dataclass(frozen=True)
+class ProbeBatch:
+    """The images that every network of a study sees.
+
+    Attributes:
+        x: `(N, 3, H, W)` float32, normalised.
+        y: `(N,)` int64.
+        hash: First 16 hexadecimal digits of the sha256 of both; it stands in every row of scores.
+    """
+
+    x: Tensor
+    y: Tensor
+    hash: str
+
+
+class ImageDataModule(pl.LightningDataModule, ABC):
+    """Labelled images of one size.
+
+    Args:
+        folder: The data folder; by default `ZCBENCH_DATA` or the user's data directory.
+        batch_size: Of the data loader. Probe batches name their own.
+    """
+
+    name: ClassVar[str]
+    #: What the images are a sample of; benchmark spaces name their accuracies so.
+    task: ClassVar[str]
+    num_classes: ClassVar[int]
+    image_size: ClassVar[int]
+    #: Per channel, of the training images scaled to 0..1.
+    mean: ClassVar[tuple[float, float, float]]
+    std: ClassVar[tuple[float, float, float]]
+
+    def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
+        super().__init__()
+        self.folder = data_folder(folder)
+        self.batch_size = batch_size
+        self._images: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None
+
+    @abstractmethod
+    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return training images `(M, 3, H, W)` uint8 and labels `(M,)`, in the official order.
+
+        Raises:
+            DataFileError: A file is absent or faulty.
+        """
+
+    def setup(self, stage: str = "predict") -> None:
+        """Read the images once and check them."""
+        if self._images is None:
+            pixels, labels = self.read()
+            expected = (len(labels), 3, self.image_size, self.image_size)
+            if pixels.shape != expected or pixels.dtype != np.uint8:
+                raise DataFileError(f"{self.name}: expected uint8 images {expected}, got {pixels.dtype} {pixels.shape}")
+            if len(labels) and not 0 <= labels.min() <= labels.max() < self.num_classes:
+                raise DataFileError(
+                    f"{self.name}: expected labels 0 to {self.num_classes - 1}, got {labels.min()} to {labels.max()}"
+                )
+            self._images = pixels, labels
+
+    def probe_batch(self, batch_size: int, seed: int) -> ProbeBatch:
+        """Return *the* batch for a size and a seed: the first images of a shuffle, so smaller batches begin larger ones.
+
+        Raises:
+            ConfigError: The size is not between 1 and the number of images at hand.
+        """
+        self.setup()
+        assert self._images is not None
+        pixels, labels = self._images
+        pool = min(len(labels), POOL)
+        if not 1 <= batch_size <= pool:
+            raise ConfigError(f"batch_sizes: expected 1 to {pool}, the images of {self.name} at hand, got {batch_size}")
+        # RandomState's stream is frozen for good; the newer generators may change with numpy.
+        chosen = np.random.RandomState(seed).permutation(pool)[:batch_size]  # noqa: NPY002
+        x = self.normalise(pixels[chosen])
+        y = torch.from_numpy(labels[chosen])
+        digest = hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes())
+        return ProbeBatch(x, y, digest.hexdigest()[:16])
+
+    def normalise(self, pixels: NDArray[np.uint8]) -> Tensor:
+        """Return (pixel / 255 - mean) / std as float32, computed in float64; `(N, 3, H, W)`."""
+        mean, std = (np.asarray(values).reshape(3, 1, 1) for values in (self.mean, self.std))
+        return torch.from_numpy(((pixels / 255.0 - mean) / std).astype(np.float32))
+
+    def train_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
+        """Return the training images in order, normalised, without augmentation."""
+        self.setup()
+        assert self._images is not None
+        pixels, labels = self._images
+        return DataLoader(TensorDataset(self.normalise(pixels), torch.from_numpy(labels)), batch_size=self.batch_size)
+
+
+DATASETS: Registry[type[ImageDataModule]] = Registry("dataset")

@@ -1,0 +1,529 @@
+"""A probe: one network, one batch, one seed, and every pass through them, each run at most once.
+
+A pass is named by what it does, not by who asks: a `Forward` is (initialisation, inputs, mode), a `Backward` is a forward
+and the scalar that is differentiated, a `Tap` reduces an activation, or an activation and its gradient, at chosen modules
+while the pass runs, so that whole activations need not be kept. Proxies declare the passes they read; the probe joins
+what all of them need of one pass and runs it once. The network is the same before and after: weights, buffers,
+gradients, flags, hooks and the global random state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils.hooks import RemovableHandle
+
+from ..errors import NotApplicableError
+from .inits import INITS, LAYERS, NORMS
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A forward pass.
+
+    Attributes:
+        init: Where parameters and buffers come from, a name of `inits.INITS`.
+        inputs: Names of the input tensors, run one after the other on the same buffers.
+        mode: `train` or `eval`; `linear` is train mode with every norm layer replaced by the identity.
+        dtype: Cast of parameters, buffers and inputs; None keeps the network's own.
+        graph: Whether the pass can be differentiated.
+    """
+
+    init: str = "given"
+    inputs: tuple[str, ...] = ("data",)
+    mode: Literal["train", "eval", "linear"] = "train"
+    dtype: torch.dtype | None = None
+    graph: bool = True
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A backward pass from a scalar of the first input of a forward pass.
+
+    Attributes:
+        forward: The pass that is differentiated.
+        objective: `loss`, the mean cross entropy with the labels, or `ones`, the sum of all outputs.
+    """
+
+    forward: Forward
+    objective: Literal["loss", "ones"]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What a backward pass differentiates with respect to: all parameters, or the input."""
+
+    backward: Backward
+    of: Literal["parameters", "input"]
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A reduction at chosen modules while a pass runs.
+
+    Attributes:
+        source: The pass. At a `Forward` the reduction gets the activation; at a `Backward` the activation and its
+            gradient, which is zero where no path leads to the output and, at an input, the part that flows through this
+            module only.
+        at: Chooses modules of a network by name, in any order.
+        reduce: A module-level function; its result is kept until the probe goes, so it should be small.
+        side: Whether the activation is the module's `output` or its `input`.
+    """
+
+    source: Forward | Backward
+    at: Callable[[nn.Module], tuple[str, ...]]
+    reduce: Callable[..., Any]
+    side: Literal["output", "input"] = "output"
+
+
+Need = Forward | Gradient | Tap
+
+DATA = Forward()
+LOSS = Gradient(Backward(DATA, "loss"), of="parameters")
+JACOBIAN = Gradient(Backward(DATA, "ones"), of="input")
+
+
+def named(net: nn.Module, kinds: tuple[type[nn.Module], ...]) -> tuple[str, ...]:
+    """Name the modules of some kinds, in definition order."""
+    return tuple(name for name, module in net.named_modules() if isinstance(module, kinds))
+
+
+def layers(net: nn.Module) -> tuple[str, ...]:
+    """Name the convolution and linear modules, in definition order."""
+    return named(net, LAYERS)
+
+
+def relus(net: nn.Module) -> tuple[str, ...]:
+    """Name the ReLU modules, in definition order.
+
+    Raises:
+        NotApplicableError: The network has none.
+    """
+    return named(net, (nn.ReLU, nn.ReLU6)) or _lacks("a ReLU module")
+
+
+def global_pool(net: nn.Module) -> tuple[str, ...]:
+    """Name the last global pooling module, whose input is the feature map of the network.
+
+    Raises:
+        NotApplicableError: The network has none.
+    """
+    pools = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+    return named(net, pools)[-1:] or _lacks("a global pooling module, whose input would be its feature map")
+
+
+@dataclass
+class Trace:
+    """What a forward pass leaves.
+
+    Attributes:
+        inputs: The leaves, each `(N, C, H, W)`.
+        outputs: The logits, each `(N, classes)`.
+        parameters: Leaves by name.
+        buffers: By name, as the pass left them.
+        taps: Module names and reduced values in the order in which modules ran; a backward's appear when it has run.
+    """
+
+    parameters: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    taps: dict[Tap, list[tuple[str, Any]]] = field(default_factory=dict)
+    watched: list[_Watched] = field(default_factory=list, repr=False)
+    graph_freed: bool = False
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    of: frozenset[str]
+    parameters: dict[str, Tensor | None]
+    input: Tensor | None
+
+
+@dataclass
+class _Watched:
+    """An activation that a tap of a backward pass waits at.
+
+    It holds a detached alias and nothing that leads back to the graph: a cycle would keep a whole graph's memory until the
+    garbage collector comes by.
+    """
+
+    tap: Tap
+    name: str
+    activation: Tensor
+    value: Any = None
+    error: Exception | None = None
+    arrived: bool = False
+
+    def arrive(self, gradient: Tensor) -> None:
+        """Reduce. An error is kept for those who ask for this tap, so that the others of the pass go on."""
+        self.arrived = True
+        try:
+            self.value = self.tap.reduce(self.activation, gradient)
+        except Exception as error:
+            self.error = error.with_traceback(None)
+
+    def take(self) -> Any:
+        """Return the value of this run of the backward pass; no gradient came where no path leads to the output."""
+        if not self.arrived:
+            self.arrive(torch.zeros_like(self.activation))
+        self.arrived = False
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@dataclass
+class _Running:
+    """Which backward pass is under way; hooks look here rather than at the probe."""
+
+    backward: Backward | None = None
+
+
+class Probe:
+    """One network, one batch and one seed, with lazily memoised passes.
+
+    Args:
+        net: Any module from images `(N, C, H, W)` to logits `(N, classes)`.
+        x: Images, floating point, on the network's device and of its dtype.
+        y: Labels `(N,)` int64, or None where no proxy needs a loss.
+        seed: Of every random draw: initialisations and noise.
+        plan: All that will be asked for. Needs of one pass are then joined; a need that comes unplanned may run its pass
+            again.
+        inputs: Tensors to use instead of drawn ones, by name (`noise`, `noise2`).
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        x: Tensor,
+        y: Tensor | None = None,
+        *,
+        seed: int = 0,
+        plan: Iterable[Need] = (),
+        inputs: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.net = net
+        self.x = x
+        self.y = y
+        self.seed = seed
+        self.forwards = 0
+        self.backwards = 0
+        self._inputs = dict(inputs or {})
+        self._plan = dict.fromkeys(plan)
+        self._traces: dict[Forward, Trace] = {}
+        self._gradients: dict[Backward, _Gradients] = {}
+        self._weights: dict[Forward, dict[str, Tensor]] = {}
+        self._pairs: dict[Gradient, list[tuple[Tensor, Tensor]]] = {}
+        self._seconds: dict[Forward | Backward, float] = {}
+        self._errors: dict[Need | Backward, Exception] = {}
+        self._running = _Running()
+
+    def trace(self, forward: Forward) -> Trace:
+        """Return the forward pass, run if nobody asked before."""
+        if forward not in self._traces:
+            self._traces[forward] = self._once(forward, lambda: self._forward(forward))
+        return self._traces[forward]
+
+    def gradients(self, gradient: Gradient) -> dict[str, Tensor]:
+        """Return the gradient of every parameter by name, zeros where no path leads to it."""
+        found = self._differentiate(gradient).parameters
+        parameters = self.trace(gradient.backward.forward).parameters
+        return {name: _or_zeros(found[name], parameter) for name, parameter in parameters.items()}
+
+    def input_gradient(self, gradient: Gradient) -> Tensor:
+        """Return the gradient of the input `(N, C, H, W)`, zeros where no path leads to it."""
+        found = self._differentiate(gradient).input
+        return _or_zeros(found, self.trace(gradient.backward.forward).inputs[0])
+
+    def tap(self, tap: Tap) -> list[tuple[str, Any]]:
+        """Return module name and reduced value of a tap, in the order in which its modules ran."""
+        forward = forward_of(tap)
+        if tap not in self._plan:
+            self._plan[tap] = None
+            self._forget(forward)
+        if isinstance(tap.source, Backward) and tap not in self.trace(forward).taps and tap not in self._errors:
+            self._gradients[tap.source] = self._run_backward(tap.source)
+        taps = self.trace(forward).taps
+        if tap in self._errors:
+            raise self._errors[tap]
+        return taps[tap]
+
+    def weights(self, forward: Forward = DATA) -> dict[str, Tensor]:
+        """Return the float64 weight of every convolution and linear layer by parameter name, in definition order.
+
+        The weights as given are read off the network, without a pass.
+        """
+        if forward not in self._weights:
+            parameters = dict(self.net.named_parameters()) if forward.init == "given" else self.trace(forward).parameters
+            names = [f"{layer}.weight" if layer else "weight" for layer in layers(self.net)]
+            self._weights[forward] = {name: parameters[name].detach().double() for name in names}
+        return self._weights[forward]
+
+    def weights_and_gradients(self, gradient: Gradient) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and gradient, both float64, of every convolution and linear layer, in definition order."""
+        if gradient not in self._pairs:
+            gradients = self.gradients(gradient)
+            weights = self.weights(gradient.backward.forward)
+            self._pairs[gradient] = [(weight, gradients[name].double()) for name, weight in weights.items()]
+        return self._pairs[gradient]
+
+    def cost_s(self, needs: Iterable[Need]) -> float:
+        """Return the seconds that the passes behind some needs took, each pass counted once."""
+        passes: set[Forward | Backward] = set()
+        for need in needs:
+            passes |= {forward_of(need)}
+            backward = backward_of(need)
+            passes |= {backward} if backward else set()
+        return sum(self._seconds.get(key, 0.0) for key in passes)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that passes have taken so far."""
+        return sum(self._seconds.values())
+
+    def generator(self, name: str) -> torch.Generator:
+        """Return a fresh CPU generator for a named draw, independent of every other draw of this seed."""
+        digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
+
+    def _forward(self, forward: Forward) -> Trace:
+        state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
+        if forward.dtype is not None:
+            state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
+        names = {name for name, _ in self.net.named_parameters()}
+        trace = Trace(
+            {k: v.requires_grad_(forward.graph and v.is_floating_point()) for k, v in state.items() if k in names},
+            {k: v for k, v in state.items() if k not in names},
+        )
+        with (
+            _isolated(self.net, forward.mode, self.seed, self.x.device),
+            self._taps_installed(forward, trace),
+            torch.set_grad_enabled(forward.graph),
+        ):
+            for name in forward.inputs:
+                x = _batch(self._input(name), forward.dtype).requires_grad_(forward.graph)
+                trace.inputs.append(x)
+                trace.outputs.append(_logits(functional_call(self.net, state, (x,))))
+                self.forwards += 1
+        return trace
+
+    @contextlib.contextmanager
+    def _taps_installed(self, forward: Forward, trace: Trace) -> Iterator[None]:
+        modules = dict(self.net.named_modules())
+        handles: list[RemovableHandle] = []
+        try:
+            for tap in self._plan:
+                if isinstance(tap, Tap) and forward_of(tap) == forward:
+                    try:
+                        names = tap.at(self.net)
+                    except NotApplicableError as error:
+                        self._errors[tap] = error
+                        continue
+                    if isinstance(tap.source, Forward):
+                        trace.taps[tap] = []
+                    handles += [self._install(tap, name, modules[name], trace) for name in names]
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _install(self, tap: Tap, name: str, module: nn.Module, trace: Trace) -> RemovableHandle:
+        def visit(activation: Tensor) -> None:
+            if isinstance(tap.source, Forward):
+                with self._errors_kept(tap):
+                    trace.taps[tap].append((name, tap.reduce(activation.detach())))
+                return
+            watched = _Watched(tap, name, activation.detach())
+            trace.watched.append(watched)
+            if activation.requires_grad:
+                running = self._running
+                # Two objectives can be differentiated through one forward: only the tap's own may answer.
+                activation.register_hook(lambda g: watched.arrive(g) if running.backward == tap.source else None)
+
+        def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            # An alias has its own place in the graph: its gradient is the part that flows through this module only.
+            alias = args[0].view_as(args[0])
+            visit(alias)
+            return (alias, *args[1:])
+
+        def after(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+            visit(output)
+
+        if tap.side == "input":
+            return module.register_forward_pre_hook(before)
+        return module.register_forward_hook(after)
+
+    def _differentiate(self, gradient: Gradient) -> _Gradients:
+        backward = gradient.backward
+        found = self._gradients.get(backward)
+        if found is None or gradient.of not in found.of:
+            self._plan.setdefault(gradient)
+            found = self._gradients[backward] = self._run_backward(backward)
+        return found
+
+    def _run_backward(self, backward: Backward) -> _Gradients:
+        if self.trace(backward.forward).graph_freed:
+            self._forget(backward.forward)
+        trace = self.trace(backward.forward)
+        return self._once(backward, lambda: self._backward(trace, backward))
+
+    def _backward(self, trace: Trace, backward: Backward) -> _Gradients:
+        scalar = self._scalar(trace, backward)
+        of = self._targets(backward)
+        parameters = {k: v for k, v in trace.parameters.items() if v.requires_grad} if "parameters" in of else {}
+        leaves = [*parameters.values(), *([trace.inputs[0]] if "input" in of else [])]
+        gradients: list[Tensor | None] = [None] * len(leaves)
+        if scalar.requires_grad:
+            later = {backward_of(need) for need in self._plan if forward_of(need) == backward.forward}
+            keep = bool(later - {None, backward, *self._gradients})
+            self._running.backward = backward
+            try:
+                gradients = list(torch.autograd.grad(scalar, leaves, retain_graph=keep, allow_unused=True))
+            finally:
+                self._running.backward = None
+            trace.graph_freed = not keep
+        self.backwards += 1
+        watched = [w for w in trace.watched if w.tap.source == backward]
+        for tap in self._plan:
+            if isinstance(tap, Tap) and tap.source == backward and tap not in self._errors:
+                with self._errors_kept(tap):
+                    trace.taps[tap] = [(w.name, w.take()) for w in watched if w.tap == tap]
+        found = dict.fromkeys(trace.parameters) | dict(zip(parameters, gradients, strict=False))
+        return _Gradients(of, found, gradients[-1] if "input" in of else None)
+
+    @contextlib.contextmanager
+    def _errors_kept(self, tap: Tap) -> Iterator[None]:
+        """Keep an error of a reduction for those who ask for its tap, so that the others of the pass go on."""
+        try:
+            yield
+        except Exception as error:
+            self._errors[tap] = error.with_traceback(None)
+
+    def _targets(self, backward: Backward) -> frozenset[str]:
+        """Return what to differentiate for: gradients that are planned, and enough for every tap to be passed."""
+        needs = [need for need in self._plan if backward_of(need) == backward]
+        of = {need.of for need in needs if isinstance(need, Gradient)}
+        sides = {need.side for need in needs if isinstance(need, Tap)}
+        if "input" in sides or (sides and not of):
+            of.add("input")
+        return frozenset(of)
+
+    def _scalar(self, trace: Trace, backward: Backward) -> Tensor:
+        if backward.objective == "ones":
+            return trace.outputs[0].sum()
+        if self.y is None:
+            raise NotApplicableError("the loss needs labels, and none were given")
+        return nn.functional.cross_entropy(trace.outputs[0], self.y)
+
+    def _input(self, name: str) -> Tensor:
+        if name in self._inputs:
+            return self._inputs[name]
+        match name:
+            case "data":
+                return self.x
+            case "ones":
+                return torch.ones_like(self.x[:1])
+            case "noise" | "noise2":
+                return torch.randn(self.x.shape, generator=self.generator(name)).to(self.x)
+            case "noise+0.01*noise2":
+                return self._input("noise") + 0.01 * self._input("noise2")
+        raise ValueError(f"no input is called '{name}'")
+
+    def _once(self, key: Forward | Backward, run: Callable[[], R]) -> R:
+        """Run a pass, keeping its seconds, or the error that it ends in for whoever else asks."""
+        if key in self._errors:
+            raise self._errors[key]
+        start = time.perf_counter()
+        try:
+            result = run()
+        except Exception as error:
+            self._errors[key] = error
+            raise
+        if self.x.is_cuda:
+            torch.cuda.synchronize(self.x.device)
+        self._seconds[key] = time.perf_counter() - start
+        return result
+
+    def _forget(self, forward: Forward) -> None:
+        self._traces.pop(forward, None)
+        self._gradients = {b: g for b, g in self._gradients.items() if b.forward != forward}
+
+
+def forward_of(need: Need) -> Forward:
+    """Return the forward pass behind a need."""
+    source = need.backward if isinstance(need, Gradient) else need.source if isinstance(need, Tap) else need
+    return source.forward if isinstance(source, Backward) else source
+
+
+def backward_of(need: Need) -> Backward | None:
+    """Return the backward pass behind a need, if it has one."""
+    source = need.backward if isinstance(need, Gradient) else need.source if isinstance(need, Tap) else need
+    return source if isinstance(source, Backward) else None
+
+
+def _batch(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Return a leaf of its own, images channels-last: convolutions run 1.3 to 1.8 times faster so on CPUs."""
+    layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
+    return x.detach().to(dtype or x.dtype, memory_format=layout, copy=True)
+
+
+def _logits(output: object) -> Tensor:
+    if isinstance(output, Tensor) and output.ndim == 2:
+        return output
+    shapes = [tuple(o.shape) if isinstance(o, Tensor) else type(o).__name__ for o in _items(output)]
+    raise NotApplicableError(f"the network must return logits (N, classes); it returns {shapes}: wrap it")
+
+
+def _items(output: object) -> tuple[object, ...]:
+    return tuple(output) if isinstance(output, (tuple, list)) else (output,)
+
+
+def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
+    return torch.zeros_like(leaf) if gradient is None else gradient
+
+
+def _lacks(what: str) -> tuple[str, ...]:
+    raise NotApplicableError(f"the network lacks {what}")
+
+
+@contextlib.contextmanager
+def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Iterator[None]:
+    """Set the flags a pass needs and put everything back: train flags, in-place flags, norms and random state."""
+    modules = list(net.modules())
+    flags = [(m, m.training, getattr(m, "inplace", None)) for m in modules]
+    bypassed = [m for m in modules if mode == "linear" and isinstance(m, NORMS)]
+    cuda = [device] if device.type == "cuda" else []
+    try:
+        for module, _, inplace in flags:
+            module.training = mode != "eval"
+            if inplace:  # an activation that is overwritten cannot be tapped
+                module.inplace = False  # type: ignore[assignment]
+        for module in bypassed:
+            module.forward = _identity
+        with torch.random.fork_rng(devices=cuda):
+            torch.default_generator.manual_seed(seed)
+            for d in cuda:
+                torch.cuda.default_generators[d.index or 0].manual_seed(seed)
+            yield
+    finally:
+        for module in bypassed:
+            del module.forward
+        for module, training, inplace in flags:
+            module.training = training
+            if inplace:
+                module.inplace = inplace
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x

@@ -1,0 +1,161 @@
+"""The registry of proxies: a pure function of a `Probe`, and a small frozen card that says what it is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import NotApplicableError, one_line
+from ..registry import Registry
+from .probe import Need, Probe, backward_of, forward_of
+
+ProxyFunction = Callable[[Probe], float]
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """The card of a proxy.
+
+    Attributes:
+        name: As in the papers, with the variant after a dot.
+        function: From a probe to one number; NaN and infinities are allowed and kept.
+        version: Goes up whenever a value changes; scores of different versions are never compared.
+        needs: The passes it reads. Whether it needs data, labels or gradients follows from them.
+        paper: Where it is defined.
+        direction: Whether its authors take a `higher` or a `lower` score for the better network.
+        batch_size: The batch size of its protocol, used where a study does not name one.
+    """
+
+    name: str
+    function: ProxyFunction
+    version: int
+    needs: tuple[Need, ...]
+    paper: str
+    direction: Literal["higher", "lower"] = "higher"
+    batch_size: int = 64
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return (self.function.__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What it reads beside the weights: `data`, `labels`, `gradients`, `noise`."""
+        forwards = [forward_of(need) for need in self.needs]
+        backwards = [b for b in map(backward_of, self.needs) if b]
+        inputs = {name for forward in forwards for name in forward.inputs}
+        found = {
+            "data": "data" in inputs,
+            "labels": any(b.objective == "loss" for b in backwards),
+            "gradients": bool(backwards),
+            "noise": any("noise" in name for name in inputs),
+        }
+        return tuple(name for name, true in found.items() if true)
+
+    @property
+    def passes(self) -> tuple[int, int]:
+        """How many forward and backward passes it runs alone."""
+        forwards = {forward_of(need) for need in self.needs}
+        backwards = {b for b in map(backward_of, self.needs) if b}
+        return sum(len(forward.inputs) for forward in forwards), len(backwards)
+
+    def card(self) -> dict[str, Any]:
+        """Return the card as plain values, for JSON."""
+        forwards, backwards = self.passes
+        return {
+            "name": self.name,
+            "version": self.version,
+            "direction": self.direction,
+            "reads": list(self.reads),
+            "forwards": forwards,
+            "backwards": backwards,
+            "batch_size": self.batch_size,
+            "paper": self.paper,
+            "summary": self.summary,
+        }
+
+
+PROXIES: Registry[Proxy] = Registry("proxy")
+
+
+def register(
+    name: str,
+    *,
+    version: int = 1,
+    needs: Iterable[Need] = (),
+    paper: str = "",
+    direction: Literal["higher", "lower"] = "higher",
+    batch_size: int = 64,
+) -> Callable[[ProxyFunction], ProxyFunction]:
+    """Register a function as a proxy and return it unchanged; the arguments are the fields of `Proxy`."""
+
+    def decorate(function: ProxyFunction) -> ProxyFunction:
+        PROXIES.add(name, Proxy(name, function, version, tuple(needs), paper, direction, batch_size))
+        return function
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one proxy said of one network.
+
+    Attributes:
+        proxy: Its name.
+        version: Its version.
+        value: float64; NaN where there is none.
+        status: `ok` for a finite value, `nan`, `inf` or `-inf` for what the definition gives otherwise, `not_applicable`,
+            `out_of_memory` or `error` where it gives nothing.
+        message: Why, where the status is not about the value.
+        wall_s: Seconds of the passes that it needs, each in full although others may share it, and of its own arithmetic:
+            what it costs alone.
+    """
+
+    proxy: str
+    version: int
+    value: float
+    status: str
+    message: str
+    wall_s: float
+
+
+def score_all(net: nn.Module, x: Tensor, y: Tensor | None, proxies: Sequence[Proxy], *, seed: int = 0) -> list[Score]:
+    """Score one network with several proxies, running each pass that they share once.
+
+    Args:
+        net: From images to logits `(N, classes)`; it is left as it was.
+        x: Images `(N, C, H, W)`, on the network's device.
+        y: Labels `(N,)` int64, or None.
+        proxies: What to compute.
+        seed: Of every random draw.
+
+    Returns:
+        One score per proxy, in their order. A proxy that fails says so in its status; the others go on.
+    """
+    probe = Probe(net, x, y, seed=seed, plan=chain.from_iterable(proxy.needs for proxy in proxies))
+    return [_score(probe, proxy) for proxy in proxies]
+
+
+def _score(probe: Probe, proxy: Proxy) -> Score:
+    before = probe.spent_s
+    start = time.perf_counter()
+    value, status, message = math.nan, "error", ""
+    try:
+        value = float(proxy.function(probe))
+        status = "ok" if math.isfinite(value) else repr(value)
+    except NotApplicableError as error:
+        status, message = "not_applicable", one_line(str(error))
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        status, message = "out_of_memory", one_line(str(error))
+    except Exception as error:  # the kind is kept: a failed network must not end the study
+        message = one_line(f"{type(error).__name__}: {error}")
+    own = time.perf_counter() - start - (probe.spent_s - before)
+    return Score(proxy.name, proxy.version, value, status, message, own + probe.cost_s(proxy.needs))

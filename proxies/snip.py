@@ -1,0 +1,18 @@
+"""Connection sensitivity."""
+
+from __future__ import annotations
+
+from .probe import LOSS, Probe
+from .registry import register
+
+
+@register("snip", needs=[LOSS], paper="Lee et al., SNIP, ICLR 2019, eq. 4; summed as in Abdelfattah et al., ICLR 2021")
+def snip(probe: Probe) -> float:
+    r"""Sum how much the loss would change if each weight were removed.
+
+    $$\text{snip} = \sum_l \sum_{w \in W_l} \left| w \, \frac{\partial L}{\partial w} \right|$$
+
+    over convolution and linear weights, L the mean cross entropy, batch norm in train mode. The authors differentiate
+    with respect to a mask of ones that multiplies the weights; this is the same number.
+    """
+    return sum((weight * gradient).abs().sum().item() for weight, gradient in probe.weights_and_gradients(LOSS))
