@@ -1,0 +1,50 @@
+"""zcbench: how well do training-free proxies rank neural networks?
+
+    score(net, x, y)               every proxy on one network, passes shared
+    rank({"a": net_a, ...}, x, y)  networks from best to worst, per proxy
+    register(...)                  a proxy of your own: a pure function of a `Probe`
+    PROXIES, SPACES, DATASETS      the registries
+
+Heavy packages are imported when a name is first used, so that `import zcbench` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "score": ".scoring",
+    "rank": ".scoring",
+    "register": ".proxies",
+    "Proxy": ".proxies",
+    "PROXIES": ".proxies",
+    "Probe": ".proxies.probe",
+    "Score": ".proxies.registry",
+    "SPACES": ".bench.spaces",
+    "DATASETS": ".datasets",
+}
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  (the keys are texts)
+
+if TYPE_CHECKING:
+    from .bench.spaces import SPACES as SPACES
+    from .datasets import DATASETS as DATASETS
+    from .proxies import PROXIES as PROXIES
+    from .proxies import Proxy as Proxy
+    from .proxies import register as register
+    from .proxies.probe import Probe as Probe
+    from .proxies.registry import Score as Score
+    from .scoring import rank as rank
+    from .scoring import score as score
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name], __name__), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -21,7 +21,7 @@ CIFAR10_STD = (0.2470, 0.2435, 0.2616)
 class Cifar10(ImageDataModule):
     """CIFAR-10 from `cifar-10-batches-py/data_batch_1`, which holds the first 10,000 training images."""
 
-    name: ClassVar[str] = "cifar10"
+    name: str = "cifar10"
     task: ClassVar[str] = "cifar10"
     num_classes: ClassVar[int] = 10
     image_size: ClassVar[int] = 32
@@ -48,7 +48,9 @@ def read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[
         form = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
         raise DataFileError(f"data file {path}: expected data of uint8 (M, 3072), got {form}")
     if len(labels) != len(pixels) or not all(type(label) is int for label in labels):
-        raise DataFileError(f"data file {path}: expected {len(pixels)} whole numbers as {labels_key}, got {len(labels)}")
+        raise DataFileError(
+            f"data file {path}: expected {len(pixels)} whole numbers as {labels_key}, got {len(labels)}"
+        )
     return pixels.reshape(-1, 3, 32, 32), np.asarray(labels, dtype=np.int64)
 
 

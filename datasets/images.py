@@ -46,7 +46,7 @@ class ImageDataModule(pl.LightningDataModule, ABC):
         batch_size: Of the data loader. Probe batches name their own.
     """
 
-    name: ClassVar[str]
+    name: str
     #: What the images are a sample of; benchmark spaces name their accuracies so.
     task: ClassVar[str]
     num_classes: ClassVar[int]
@@ -83,7 +83,7 @@ class ImageDataModule(pl.LightningDataModule, ABC):
             self._images = pixels, labels
 
     def probe_batch(self, batch_size: int, seed: int) -> ProbeBatch:
-        """Return *the* batch for a size and a seed: the first images of a shuffle, so smaller batches begin larger ones.
+        """Return *the* batch for a size and a seed; smaller batches are the beginning of larger ones.
 
         Raises:
             ConfigError: The size is not between 1 and the number of images at hand.
@@ -95,7 +95,7 @@ class ImageDataModule(pl.LightningDataModule, ABC):
         if not 1 <= batch_size <= pool:
             raise ConfigError(f"batch_sizes: expected 1 to {pool}, the images of {self.name} at hand, got {batch_size}")
         # RandomState's stream is frozen for good; the newer generators may change with numpy.
-        chosen = np.random.RandomState(seed).permutation(pool)[:batch_size]  # noqa: NPY002
+        chosen = np.random.RandomState(seed).permutation(pool)[:batch_size]
         x = self.normalise(pixels[chosen])
         y = torch.from_numpy(labels[chosen])
         digest = hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes())

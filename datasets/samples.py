@@ -17,7 +17,7 @@ from .images import DATASETS, ImageDataModule
 class Cifar10Samples(ImageDataModule):
     """Twenty CIFAR-10 images from the package `foolbox`, with their labels in the file names (`cifar10_II_L.png`)."""
 
-    name: ClassVar[str] = "cifar10-samples"
+    name: str = "cifar10-samples"
     task: ClassVar[str] = "cifar10"
     num_classes: ClassVar[int] = 10
     image_size: ClassVar[int] = 32
@@ -38,7 +38,9 @@ def _decode(path: Path) -> NDArray[np.uint8]:
     try:
         from PIL import Image
     except ImportError:
-        raise DataFileError('pillow, which decodes images, is not installed: pip install "zcbench[quickstart]"') from None
+        raise DataFileError(
+            'pillow, which decodes images, is not installed: pip install "zcbench[quickstart]"'
+        ) from None
     try:
         with Image.open(path, formats=["PNG"]) as image:
             return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)

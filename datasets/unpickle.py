@@ -57,8 +57,8 @@ def unpickle(path: Path, allowed: Allowed) -> Any:
     Python 2 byte strings are read as latin-1 text.
 
     Raises:
-        DataFileError: The file cannot be read, is torn, is no pickle, or names a global that is not allowed; nothing of it
-            was run.
+        DataFileError: The file cannot be read, is torn, is no pickle, or names a global that is not allowed; nothing
+            of it was run.
     """
     try:
         with path.open("rb") as stream:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NotApplicableError
-from .probe import Backward, Forward, Probe, Tap
+from .passes import Backward, Forward, Tap
+from .probe import Probe
 from .registry import register
 
 
@@ -16,8 +17,8 @@ def first_of_triples(net: nn.Module) -> tuple[str, ...]:
     Convolutions, batch norms and ReLUs in definition order, without convolutions that no batch norm follows, without
     the stem and the head. Where the rest does not come out in threes (cells without convolutions), the triples are
     Conv-BatchNorm-ReLU instead: a module is dropped where its predecessor is of the wrong kind, three times over, which
-    pairs some convolutions with the ReLU of another block. The released code walks in execution order there, which is the
-    definition order in NAS-Bench-201.
+    pairs some convolutions with the ReLU of another block. The released code walks in execution order there, which is
+    the definition order in NAS-Bench-201.
 
     Raises:
         NotApplicableError: No triple is left.
@@ -53,7 +54,7 @@ def _score(activation: Tensor, gradient: Tensor) -> float:
     # A matrix of signs has an integer determinant: below 1/2 it is zero, whatever LU's round-off left of it.
     singular = logarithm < -0.5
     value = torch.where(sign > 0, logarithm.sigmoid(), 0.5).masked_fill(singular, 0.0)
-    return value.norm().item()
+    return float(value.norm())
 
 
 SIGNS = Tap(
@@ -73,19 +74,19 @@ SIGNS = Tap(
 def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
     r"""Average over ReLU-Conv-BatchNorm triples a norm of determinants of gradient signs.
 
-    $$\text{eznas\_a} = \operatorname{mean}_r \Big\lVert \sigma\big( \log\det \operatorname{sign} G_r \big) \Big\rVert_F$$
+    $$\text{eznas\_a} = \operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
 
-    with $G_r$ `(N, C, H, W)` the gradient of the sum of all logits at the input of the triple's ReLU, through that ReLU only,
-    on the images, one determinant per image and channel. A negative determinant gives 1/2 (its logarithm is NaN, set to 0),
-    zero gives 0, a positive one d gives d / (1 + d). Kaiming fan-out weights, batch norm in train mode. Grows with the
-    square root of the batch size: keep that fixed.
+    with $G_r$ `(N, C, H, W)` the gradient of the sum of all logits at the input of the triple's ReLU, through that
+    ReLU only, on the images, one determinant per image and channel. A negative determinant gives 1/2 (its logarithm is
+    NaN, set to 0), zero gives 0, a positive one d gives d / (1 + d). Kaiming fan-out weights, batch norm in train
+    mode. Grows with the square root of the batch size: keep that fixed.
 
-    Deviations: the paper labels the input "weight gradient, noise"; its code feeds this tensor, and the label scores .26
-    instead of .60 (Kendall). Signs and logarithms of determinants are float64 and a singular matrix is recognised exactly;
-    the released float32 carries LU round-off (1e-3 typical, 7e-2 in cells without convolutions).
+    Deviations: the paper labels the input "weight gradient, noise"; its code feeds this tensor, and the label scores
+    .26 instead of .60 (Kendall). Signs and logarithms of determinants are float64 and a singular matrix is recognised
+    exactly; the released float32 carries LU round-off (1e-3 typical, 7e-2 in cells without convolutions).
 
     Raises:
         NotApplicableError: No triple, or feature maps that are not square.
     """
-    scores = [score for _, score in probe.tap(signs)]
+    scores: list[float] = [score for _, score in probe.tap(signs)]
     return sum(scores) / len(scores)

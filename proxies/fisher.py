@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .probe import LOSS, Probe, Tap, layers
+from .passes import LOSS, Tap, layers
+from .probe import Probe
 from .registry import register
 
 
@@ -22,15 +23,18 @@ def _channel_saliency(activation: Tensor, gradient: Tensor) -> float:
 SALIENCY = Tap(LOSS.backward, at=layers, reduce=_channel_saliency)
 
 
-@register("fisher", needs=[LOSS, SALIENCY], paper="Theis et al., 2018, eq. 8; as in Abdelfattah et al., ICLR 2021, sec. 3.2")
+@register(
+    "fisher", needs=[LOSS, SALIENCY], paper="Theis et al., 2018, eq. 8; as in Abdelfattah et al., ICLR 2021, sec. 3.2"
+)
 def fisher(probe: Probe) -> float:
     r"""Sum the Fisher pruning saliency of every channel, once for each of its weights.
 
     $$\Delta_{lk} = \frac{1}{2N} \sum_n \Big( \sum_{ij} a_{lnkij} \frac{\partial L}{\partial a_{lnkij}} \Big)^2, \qquad
     \text{fisher} = \sum_l \frac{C_l}{g_l} k_l^2 \sum_k \Delta_{lk}$$
 
-    with a the output `(N, K, H, W)` of a convolution or linear layer, before its norm. The authors spread the saliency of a
-    channel over its weights and add those, hence the factor. L is a mean over the batch, so the score falls with the batch
+    with a the output `(N, K, H, W)` of a convolution or linear layer, before its norm. The authors spread the saliency
+    of a channel over its weights and add those, hence the factor. L is a mean over the batch, so the score falls with
+    the batch
     size: never compare across batch sizes. Their code holds the channel values in float32; here they are float64.
     """
     total = 0.0

@@ -38,7 +38,7 @@ def gaussian(net: nn.Module, generator: torch.Generator) -> State:
 
 
 def kaiming_fan_out(net: nn.Module, generator: torch.Generator) -> State:
-    """Draw conv weights from N(0, 2 / fan_out) and linear weights from N(0, 0.01^2); biases 0, norms 1 and 0 (EZNAS)."""
+    """Draw conv weights from N(0, 2 / fan_out), linear ones from N(0, 0.01^2); biases 0, norms 1 and 0 (EZNAS)."""
 
     def std(module: nn.Module) -> float:
         if isinstance(module, nn.Linear):

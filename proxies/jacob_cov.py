@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .probe import JACOBIAN, Probe
+from .passes import JACOBIAN
+from .probe import Probe
 from .registry import register
 
 EPSILON = 1e-5
@@ -21,9 +22,9 @@ def jacob_cov(probe: Probe) -> float:
     $$J = \frac{\partial \sum_{nc} f_c(x_n)}{\partial x} \in \mathbb{R}^{N \times D}, \qquad
     \text{jacob\_cov} = -\sum_i \Big( \log(\lambda_i + k) + \frac{1}{\lambda_i + k} \Big)$$
 
-    with $\lambda$ the eigenvalues of the row correlations of J and $k = 10^{-5}$. Batch norm in train mode, so a row holds
-    what its image does to the others too. NaN where an image has no gradient: its correlation does not exist. The authors
-    call a general eigenvalue solver, which can return complex pairs; the matrix is symmetric and is treated so.
+    with $\lambda$ the eigenvalues of the row correlations of J and $k = 10^{-5}$. Batch norm in train mode, so a row
+    holds what its image does to the others too. NaN where an image has no gradient: its correlation does not exist. The
+    authors call a general eigenvalue solver, which can return complex pairs; the matrix is symmetric and is treated so.
     """
     jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
     centred = jacobian - jacobian.mean(1, keepdim=True)
@@ -32,4 +33,4 @@ def jacob_cov(probe: Probe) -> float:
     if not torch.isfinite(correlation).all():
         return float("nan")
     shifted = torch.linalg.eigvalsh(correlation) + EPSILON
-    return -(shifted.log() + shifted.reciprocal()).sum().item()
+    return -float((shifted.log() + shifted.reciprocal()).sum())

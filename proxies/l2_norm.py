@@ -15,4 +15,4 @@ def l2_norm(probe: Probe) -> float:
     A sum of norms, not the norm of everything; biases and norm layers do not count. It reads no data: with a fixed
     initialisation it counts layers, weighted by their width.
     """
-    return sum(weight.norm().item() for weight in probe.weights().values())
+    return sum(float(weight.norm()) for weight in probe.weights().values())

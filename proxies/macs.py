@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .probe import DATA, Probe, Tap, layers
+from .passes import DATA, Tap, layers
+from .probe import Probe
 from .registry import register
 
 
@@ -22,8 +23,8 @@ def macs(probe: Probe) -> float:
     $$\text{macs} = \sum_l |y_l| \left( \frac{C_l}{g_l} k_l^2 + [b_l] \right)$$
 
     with $|y_l|$ the scalars of layer l's output for one image, $C_l k_l^2 / g_l$ the inputs that each is a sum of and
-    $[b_l]$ one if the layer has a bias. As the benchmark counts, norms, activations and pooling are free. The unit is one
-    multiply-accumulate, not a million; FLOPs would be twice as many.
+    $[b_l]$ one if the layer has a bias. As the benchmark counts, norms, activations and pooling are free. The unit is
+    one multiply-accumulate, not a million; FLOPs would be twice as many.
     """
     total = 0
     for name, scalars in probe.tap(OUTPUTS):

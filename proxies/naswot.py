@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .probe import DATA, Probe, Tap, relus
+from .passes import DATA, Tap, relus
+from .probe import Probe
 from .registry import register
 
 
@@ -35,4 +36,4 @@ def naswot(probe: Probe) -> float:
     ReLU-Conv-BN containers and counts every ReLU but the last twice. Here each ReLU counts once.
     """
     kernels = [kernel for _, kernel in probe.tap(CODES)]
-    return torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet.item()
+    return float(torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from .probe import LOSS, Probe
+from .passes import LOSS
+from .probe import Probe
 from .registry import register
 
 
-@register("plain", needs=[LOSS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021 (code only)")
+@register(
+    "plain", needs=[LOSS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021 (code only)"
+)
 def plain(probe: Probe) -> float:
     r"""Sum weight times gradient, signed.
 
     $$\text{plain} = \sum_l \sum_{w \in W_l} w \, \frac{\partial L}{\partial w}$$
 
     over convolution and linear weights, L the mean cross entropy, batch norm in train mode. A convolution that feeds a
-    batch norm is scale invariant, so its sum is zero but for round-off and little more than the classifier's term is left.
+    batch norm is scale invariant, so its sum is zero but for round-off and little more than the classifier's term is
+    left.
     """
-    return sum((weight * gradient).sum().item() for weight, gradient in probe.weights_and_gradients(LOSS))
+    return sum(float((weight * gradient).sum()) for weight, gradient in probe.weights_and_gradients(LOSS))

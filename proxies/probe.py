@@ -1,10 +1,7 @@
 """A probe: one network, one batch, one seed, and every pass through them, each run at most once.
 
-A pass is named by what it does, not by who asks: a `Forward` is (initialisation, inputs, mode), a `Backward` is a forward
-and the scalar that is differentiated, a `Tap` reduces an activation, or an activation and its gradient, at chosen modules
-while the pass runs, so that whole activations need not be kept. Proxies declare the passes they read; the probe joins
-what all of them need of one pass and runs it once. The network is the same before and after: weights, buffers,
-gradients, flags, hooks and the global random state.
+Proxies declare the passes they read (see `passes`); the probe joins what all of them need of one pass and runs it
+once. The network is the same before and after: weights, buffers, gradients, flags, hooks and the global random state.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,104 +19,10 @@ from torch.func import functional_call
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import NotApplicableError
-from .inits import INITS, LAYERS, NORMS
+from .inits import INITS, NORMS
+from .passes import DATA, Backward, Forward, Gradient, Need, Tap, backward_of, forward_of, layers
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Forward:
-    """A forward pass.
-
-    Attributes:
-        init: Where parameters and buffers come from, a name of `inits.INITS`.
-        inputs: Names of the input tensors, run one after the other on the same buffers.
-        mode: `train` or `eval`; `linear` is train mode with every norm layer replaced by the identity.
-        dtype: Cast of parameters, buffers and inputs; None keeps the network's own.
-        graph: Whether the pass can be differentiated.
-    """
-
-    init: str = "given"
-    inputs: tuple[str, ...] = ("data",)
-    mode: Literal["train", "eval", "linear"] = "train"
-    dtype: torch.dtype | None = None
-    graph: bool = True
-
-
-@dataclass(frozen=True)
-class Backward:
-    """A backward pass from a scalar of the first input of a forward pass.
-
-    Attributes:
-        forward: The pass that is differentiated.
-        objective: `loss`, the mean cross entropy with the labels, or `ones`, the sum of all outputs.
-    """
-
-    forward: Forward
-    objective: Literal["loss", "ones"]
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """What a backward pass differentiates with respect to: all parameters, or the input."""
-
-    backward: Backward
-    of: Literal["parameters", "input"]
-
-
-@dataclass(frozen=True)
-class Tap:
-    """A reduction at chosen modules while a pass runs.
-
-    Attributes:
-        source: The pass. At a `Forward` the reduction gets the activation; at a `Backward` the activation and its
-            gradient, which is zero where no path leads to the output and, at an input, the part that flows through this
-            module only.
-        at: Chooses modules of a network by name, in any order.
-        reduce: A module-level function; its result is kept until the probe goes, so it should be small.
-        side: Whether the activation is the module's `output` or its `input`.
-    """
-
-    source: Forward | Backward
-    at: Callable[[nn.Module], tuple[str, ...]]
-    reduce: Callable[..., Any]
-    side: Literal["output", "input"] = "output"
-
-
-Need = Forward | Gradient | Tap
-
-DATA = Forward()
-LOSS = Gradient(Backward(DATA, "loss"), of="parameters")
-JACOBIAN = Gradient(Backward(DATA, "ones"), of="input")
-
-
-def named(net: nn.Module, kinds: tuple[type[nn.Module], ...]) -> tuple[str, ...]:
-    """Name the modules of some kinds, in definition order."""
-    return tuple(name for name, module in net.named_modules() if isinstance(module, kinds))
-
-
-def layers(net: nn.Module) -> tuple[str, ...]:
-    """Name the convolution and linear modules, in definition order."""
-    return named(net, LAYERS)
-
-
-def relus(net: nn.Module) -> tuple[str, ...]:
-    """Name the ReLU modules, in definition order.
-
-    Raises:
-        NotApplicableError: The network has none.
-    """
-    return named(net, (nn.ReLU, nn.ReLU6)) or _lacks("a ReLU module")
-
-
-def global_pool(net: nn.Module) -> tuple[str, ...]:
-    """Name the last global pooling module, whose input is the feature map of the network.
-
-    Raises:
-        NotApplicableError: The network has none.
-    """
-    pools = (nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
-    return named(net, pools)[-1:] or _lacks("a global pooling module, whose input would be its feature map")
 
 
 @dataclass
@@ -154,8 +57,8 @@ class _Gradients:
 class _Watched:
     """An activation that a tap of a backward pass waits at.
 
-    It holds a detached alias and nothing that leads back to the graph: a cycle would keep a whole graph's memory until the
-    garbage collector comes by.
+    It holds a detached alias and nothing that leads back to the graph: a cycle would keep a whole graph's memory until
+    the garbage collector comes by.
     """
 
     tap: Tap
@@ -198,8 +101,8 @@ class Probe:
         x: Images, floating point, on the network's device and of its dtype.
         y: Labels `(N,)` int64, or None where no proxy needs a loss.
         seed: Of every random draw: initialisations and noise.
-        plan: All that will be asked for. Needs of one pass are then joined; a need that comes unplanned may run its pass
-            again.
+        plan: All that will be asked for. Needs of one pass are then joined; a need that comes unplanned may run its
+            pass again.
         inputs: Tensors to use instead of drawn ones, by name (`noise`, `noise2`).
     """
 
@@ -265,7 +168,9 @@ class Probe:
         The weights as given are read off the network, without a pass.
         """
         if forward not in self._weights:
-            parameters = dict(self.net.named_parameters()) if forward.init == "given" else self.trace(forward).parameters
+            parameters = (
+                dict(self.net.named_parameters()) if forward.init == "given" else self.trace(forward).parameters
+            )
             names = [f"{layer}.weight" if layer else "weight" for layer in layers(self.net)]
             self._weights[forward] = {name: parameters[name].detach().double() for name in names}
         return self._weights[forward]
@@ -349,7 +254,9 @@ class Probe:
             if activation.requires_grad:
                 running = self._running
                 # Two objectives can be differentiated through one forward: only the tap's own may answer.
-                activation.register_hook(lambda g: watched.arrive(g) if running.backward == tap.source else None)
+                activation.register_hook(  # type: ignore[no-untyped-call]
+                    lambda g: watched.arrive(g) if running.backward == tap.source else None
+                )
 
         def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             # An alias has its own place in the graph: its gradient is the part that flows through this module only.
@@ -460,18 +367,6 @@ class Probe:
         self._gradients = {b: g for b, g in self._gradients.items() if b.forward != forward}
 
 
-def forward_of(need: Need) -> Forward:
-    """Return the forward pass behind a need."""
-    source = need.backward if isinstance(need, Gradient) else need.source if isinstance(need, Tap) else need
-    return source.forward if isinstance(source, Backward) else source
-
-
-def backward_of(need: Need) -> Backward | None:
-    """Return the backward pass behind a need, if it has one."""
-    source = need.backward if isinstance(need, Gradient) else need.source if isinstance(need, Tap) else need
-    return source if isinstance(source, Backward) else None
-
-
 def _batch(x: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Return a leaf of its own, images channels-last: convolutions run 1.3 to 1.8 times faster so on CPUs."""
     layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
@@ -493,10 +388,6 @@ def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
     return torch.zeros_like(leaf) if gradient is None else gradient
 
 
-def _lacks(what: str) -> tuple[str, ...]:
-    raise NotApplicableError(f"the network lacks {what}")
-
-
 @contextlib.contextmanager
 def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Iterator[None]:
     """Set the flags a pass needs and put everything back: train flags, in-place flags, norms and random state."""
@@ -510,7 +401,7 @@ def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Ite
             if inplace:  # an activation that is overwritten cannot be tapped
                 module.inplace = False  # type: ignore[assignment]
         for module in bypassed:
-            module.forward = _identity
+            module.forward = _identity  # type: ignore[method-assign, assignment]
         with torch.random.fork_rng(devices=cuda):
             torch.default_generator.manual_seed(seed)
             for d in cuda:

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from ..errors import NotApplicableError, one_line
 from ..registry import Registry
-from .probe import Need, Probe, backward_of, forward_of
+from .passes import Need, backward_of, forward_of
+from .probe import Probe
 
 ProxyFunction = Callable[[Probe], float]
 
@@ -112,11 +113,11 @@ class Score:
         proxy: Its name.
         version: Its version.
         value: float64; NaN where there is none.
-        status: `ok` for a finite value, `nan`, `inf` or `-inf` for what the definition gives otherwise, `not_applicable`,
-            `out_of_memory` or `error` where it gives nothing.
+        status: `ok` for a finite value, `nan`, `inf` or `-inf` for what the definition gives otherwise,
+            `not_applicable`, `out_of_memory` or `error` where it gives nothing.
         message: Why, where the status is not about the value.
-        wall_s: Seconds of the passes that it needs, each in full although others may share it, and of its own arithmetic:
-            what it costs alone.
+        wall_s: Seconds of the passes that it needs, each in full although others may share it, and of its own
+            arithmetic: what it costs alone.
     """
 
     proxy: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .probe import LOSS, Probe
+from .passes import LOSS
+from .probe import Probe
 from .registry import register
 
 
@@ -15,4 +16,4 @@ def snip(probe: Probe) -> float:
     over convolution and linear weights, L the mean cross entropy, batch norm in train mode. The authors differentiate
     with respect to a mask of ones that multiplies the weights; this is the same number.
     """
-    return sum((weight * gradient).abs().sum().item() for weight, gradient in probe.weights_and_gradients(LOSS))
+    return sum(float((weight * gradient).abs().sum()) for weight, gradient in probe.weights_and_gradients(LOSS))

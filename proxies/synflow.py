@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .probe import Backward, Forward, Gradient, Probe
+from .passes import Backward, Forward, Gradient
+from .probe import Probe
 from .registry import register
 
 FLOW = Gradient(
@@ -12,7 +13,9 @@ FLOW = Gradient(
 )
 
 
-@register("synflow", needs=[FLOW], paper="Tanaka et al., SynFlow, NeurIPS 2020, eq. 4; as in Abdelfattah et al., ICLR 2021")
+@register(
+    "synflow", needs=[FLOW], paper="Tanaka et al., SynFlow, NeurIPS 2020, eq. 4; as in Abdelfattah et al., ICLR 2021"
+)
 def synflow(probe: Probe) -> float:
     r"""Sum weight times gradient in the network of absolute weights, fed with ones.
 
@@ -20,7 +23,7 @@ def synflow(probe: Probe) -> float:
     \text{synflow} = \sum_l \sum_{w \in W_l} \Big| |w| \, \frac{\partial R}{\partial |w|} \Big|$$
 
     over convolution and linear weights. Every batch norm is the identity; with it on, the score loses its meaning (rank
-    correlation .16 instead of .78 on NAS-Bench-201). float64 throughout: values reach 1e44 and overflow float32. The score
-    is the plain sum, not its logarithm; ranks are the same.
+    correlation .16 instead of .78 on NAS-Bench-201). float64 throughout: values reach 1e44 and overflow float32. The
+    score is the plain sum, not its logarithm; ranks are the same.
     """
-    return sum((weight * gradient).abs().sum().item() for weight, gradient in probe.weights_and_gradients(FLOW))
+    return sum(float((weight * gradient).abs().sum()) for weight, gradient in probe.weights_and_gradients(FLOW))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..errors import NotApplicableError
-from .probe import Forward, Probe, Tap, global_pool, named
+from .passes import Forward, Tap, global_pool, named
+from .probe import Probe
 from .registry import register
 
 
@@ -28,10 +29,10 @@ def zen(probe: Probe, pair: Forward = PAIR) -> float:
     $$\text{zen} = \log \frac{1}{N} \sum_{n} \lVert f(x_n) - f(x_n + 0.01 \, \epsilon_n) \rVert_1
     + \sum_b \log \sqrt{\operatorname{mean}_c \sigma^2_{bc}}$$
 
-    with f the input of the global pooling, weights and x, $\epsilon$ drawn from N(0, 1), and $\sigma^2_b$ the running variances
-    of batch norm b after both passes, momentum included: the authors' code reads them so, although the pass itself uses
-    batch statistics. One repeat. `-inf` where the features do not depend on the input. Residual connections are kept, as in
-    NAS-Bench-Suite-Zero; Zen-NAS removes those of its own networks.
+    with f the input of the global pooling, weights and x, $\epsilon$ drawn from N(0, 1), and $\sigma^2_b$ the running
+    variances of batch norm b after both passes, momentum included: the authors' code reads them so, although the pass
+    itself uses batch statistics. One repeat. `-inf` where the features do not depend on the input. Residual
+    connections are kept, as in NAS-Bench-Suite-Zero; Zen-NAS removes those of its own networks.
 
     Raises:
         NotApplicableError: No global pooling module, or a batch norm without running statistics.
@@ -39,7 +40,7 @@ def zen(probe: Probe, pair: Forward = PAIR) -> float:
     (_, before), (_, after) = probe.tap(features(pair))
     moved = (before.double() - after.double()).abs().flatten(1).sum(1).mean()
     scale = sum(0.5 * variance.double().mean().log().item() for variance in _running_variances(probe, pair))
-    return moved.log().item() + scale
+    return float(moved.log()) + scale
 
 
 def _running_variances(probe: Probe, pair: Forward) -> list[Tensor]:

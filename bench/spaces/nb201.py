@@ -7,7 +7,7 @@ import itertools
 import random
 import re
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +40,7 @@ def parse(architecture: str) -> Cell:
     nodes = architecture.split("+")
     if len(nodes) != 3:
         raise ArchitectureError(f"architecture '{architecture}': expected 3 nodes as in {form}, got {len(nodes)}")
-    cell = []
+    cell: list[str] = []
     for node, text in enumerate(nodes, start=1):
         edges = re.fullmatch(r"\|" + "".join(rf"([^|~+]*)~{source}\|" for source in range(node)), text)
         if edges is None:
@@ -51,7 +51,7 @@ def parse(architecture: str) -> Cell:
             raise ArchitectureError(
                 f"architecture '{architecture}': unknown operation '{operation}', expected {', '.join(OPERATIONS)}"
             )
-    return tuple(cell)
+    return cast("Cell", tuple(cell))
 
 
 def text(cell: Cell) -> str:
@@ -63,21 +63,21 @@ def text(cell: Cell) -> str:
 @functools.cache
 def _cells() -> tuple[Cell, ...]:
     """Return all cells in the order of the official release, which shuffled the product with a seed of 88."""
-    cells = list(itertools.product(OPERATIONS, repeat=len(EDGES)))
+    cells = cast("list[Cell]", list(itertools.product(OPERATIONS, repeat=len(EDGES))))
     random.Random(88).shuffle(cells)
     return tuple(cells)
 
 
 @functools.cache
-def _indices() -> dict[Cell, int]:
+def _indices() -> dict[tuple[str, ...], int]:
     return {cell: index for index, cell in enumerate(_cells())}
 
 
 def unique_text(cell: Cell) -> str:
     """Write a cell as an expression in its input, `#` for zero, as the benchmark compares cells.
 
-    Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. The order
-    of the nodes does: a few cells that are the same function keep different texts.
+    Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. The
+    order of the nodes does: a few cells that are the same function keep different texts.
     """
     nodes = ["0"]
     edges = iter(cell)
@@ -143,7 +143,8 @@ class CellNetwork(nn.Module):
         for target, sources in enumerate(self.incoming, start=1):
             terms = [self.edges[f"{source}->{target}"](nodes[source]) for source in sources]
             nodes.append(functools.reduce(torch.add, terms) if terms else torch.zeros_like(x))
-        return nodes[-1]
+        output: Tensor = nodes[-1]
+        return output
 
 
 class Reduction(nn.Module):
@@ -158,7 +159,8 @@ class Reduction(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map `(N, C, H, W)` to `(N, 2C, H/2, W/2)`."""
         residual: Tensor = self.conv_b(self.conv_a(x))
-        return residual + self.shortcut(x)
+        total: Tensor = residual + self.shortcut(x)
+        return total
 
 
 class Network(nn.Module):

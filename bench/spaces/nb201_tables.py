@@ -56,12 +56,16 @@ def _read_csv(path: Path, column: str) -> Iterable[tuple[tuple[str, ...], float]
             missing = {column, "ArchitectureString"} - set(rows.fieldnames or ())
             if missing:
                 found = ", ".join(rows.fieldnames or ("nothing",))
-                raise DataFileError(f"data file {path}: expected columns {', '.join(sorted(missing))}, got {found[:80]}")
+                raise DataFileError(
+                    f"data file {path}: expected columns {', '.join(sorted(missing))}, got {found[:80]}"
+                )
             for line, row in enumerate(rows, start=2):
                 try:
                     yield parse(row["ArchitectureString"] or ""), float(row[column])
                 except (ArchitectureError, ValueError, TypeError) as error:
-                    raise DataFileError(f"data file {path}, line {line}: {error}; the file is torn: get it anew") from None
+                    raise DataFileError(
+                        f"data file {path}, line {line}: {error}; the file is torn: get it anew"
+                    ) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataFileError(f"data file {path} is not a table of text ({error}): get it anew") from None
 
@@ -81,11 +85,15 @@ def _by_index(path: Path, rows: Iterable[tuple[tuple[str, ...], float]], index_o
     values = np.full(len(index_of), np.nan)
     for cell, accuracy in rows:
         if not 0 < accuracy <= 100:
-            raise DataFileError(f"data file {path}: expected accuracies above 0 and up to 100 %, got {accuracy} for {cell}")
+            raise DataFileError(
+                f"data file {path}: expected accuracies above 0 and up to 100 %, got {accuracy} for {cell}"
+            )
         index = index_of[cell]
         if not np.isnan(values[index]):
             raise DataFileError(f"data file {path}: {cell} stands there twice")
         values[index] = accuracy
     if missing := int(np.isnan(values).sum()):
-        raise DataFileError(f"data file {path}: {missing} of {len(values)} networks are missing; the file is torn: get it anew")
+        raise DataFileError(
+            f"data file {path}: {missing} of {len(values)} networks are missing; the file is torn: get it anew"
+        )
     return values

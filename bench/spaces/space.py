@@ -84,7 +84,7 @@ class Space(ABC):
         if not 1 <= count <= self.size:
             raise ConfigError(f"sample: expected 1 to {self.size} networks of {self.name}, got {count}")
         # RandomState's stream is frozen for good; the newer generators may change with numpy.
-        shuffled = np.random.RandomState(seed).permutation(self.size)  # noqa: NPY002
+        shuffled = np.random.RandomState(seed).permutation(self.size)
         return [int(index) for index in shuffled[:count]]
 
     def truth(self, task: str, which: str, folder: Path) -> Truth:

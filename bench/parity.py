@@ -1,0 +1,218 @@
+"""Compares proxies with values that the authors' own code gave on stored weights and batches.
+
+    python -m zcbench.bench.parity FOLDER [FOLDER ...]
+
+A folder holds `nets/*.npz` (weights by name, in definition order) and `values.csv` (net, batch, proxy, variant,
+value). The command prints one line per proxy and variant, as Markdown.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..proxies import PROXIES
+from ..proxies.eznas_a import SIGNS, eznas_a, first_of_triples
+from ..proxies.passes import DATA, Backward, Forward, Tap
+from ..proxies.probe import Probe
+from ..proxies.zen import PAIR, zen
+from .spaces.nb201 import Network, parse
+
+
+@dataclass(frozen=True)
+class Case:
+    """Which of the reference's values a proxy has to equal, and how nearly.
+
+    Attributes:
+        proxy: Ours.
+        reference: The name of the authors' function.
+        variant: How it was run.
+        dtype: Of network and batch.
+        tolerance: Largest relative difference that has a reason, for one cell per stage and for five.
+        compute: From a probe to our value.
+        scale: The reference whose size round-off is proportional to, where that is not the value itself.
+    """
+
+    proxy: str
+    reference: str
+    variant: str
+    dtype: torch.dtype
+    tolerance: tuple[float, float]
+    compute: Callable[[Probe], float]
+    scale: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One value beside its reference."""
+
+    case: Case
+    net: str
+    batch: str
+    expected: float
+    value: float
+    difference: float
+    tolerance: float
+
+
+# float64 agrees to round-off. In float32, channels-last batch norm sums in another order than the reference's, and a
+# ReLU whose input is near zero may flip; depth amplifies that.
+_EXACT = (0.0, 0.0)
+_DOUBLE = (2e-9, 2e-9)
+_SINGLE = (1e-3, 2e-2)
+_CHANNELS_IN_FLOAT32 = (4e-7, 4e-7)
+_COUNTS = (4e-7, 4e-7)  # the reference sums its kernel in float32
+# Singular sign matrices get a tiny determinant of random sign in the reference, which changes from one CPU to the next.
+_LU_ROUND_OFF = (1e-1, 1e-1)
+
+
+def _cases() -> Iterator[Case]:
+    for name in ("grad_norm", "snip", "jacob_cov", "l2_norm", "synflow"):
+        for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, _SINGLE)):
+            yield Case(name, name, str(dtype).removeprefix("torch."), dtype, tolerance, PROXIES[name].function)
+    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, _SINGLE)):
+        variant = str(dtype).removeprefix("torch.")
+        yield Case("jacob_cov", "jacov", variant, dtype, tolerance, PROXIES["jacob_cov"].function)
+        # A signed sum that cancels: its round-off goes with the sum of absolute values.
+        yield Case("plain", "plain", variant, dtype, tolerance, PROXIES["plain"].function, scale="snip")
+        yield Case(
+            "naswot", "nwot", f"relu_modules_only.{variant}", dtype, (_DOUBLE, _COUNTS)[dtype == torch.float32], _naswot
+        )
+    yield Case("fisher", "fisher", "float64", torch.float64, _CHANNELS_IN_FLOAT32, PROXIES["fisher"].function)
+    yield Case("fisher", "fisher", "float32", torch.float32, _SINGLE, PROXIES["fisher"].function)
+    yield Case("naswot", "naswot_hook_logdet", "relu_modules_only", torch.float32, _COUNTS, _naswot)
+    yield Case("synflow", "synflow", "naslib_before_log", torch.float32, _DOUBLE, PROXIES["synflow"].function)
+    yield Case("params", "params", "autodl_get_model_infos", torch.float32, _EXACT, partial(_millions, "params"))
+    yield Case("macs", "flops", "autodl_get_model_infos", torch.float32, _EXACT, partial(_millions, "macs"))
+    given = Forward(init="given", inputs=PAIR.inputs, graph=False)
+    for variant, pair in (("weights_as_given", given), ("gaussian_init_seed0", PAIR)):
+        yield Case("zen", "zen", f"{variant}.after_lastact", torch.float32, (1e-5, 1e-4), partial(zen, pair=pair))
+    yield Case("zen", "zen", "weights_as_given.after_lastact.float64", torch.float64, _DOUBLE, partial(zen, pair=given))
+    signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
+    for variant, tap, dtype in (
+        ("weights_as_given.float64", signs, torch.float64),
+        ("weights_as_given", signs, torch.float32),
+        ("eznas_init_seed0", SIGNS, torch.float32),
+    ):
+        yield Case("eznas_a", "eznas_a", variant, dtype, _LU_ROUND_OFF, partial(eznas_a, signs=tap))
+
+
+def _naswot(probe: Probe) -> float:
+    return PROXIES["naswot"].function(probe)
+
+
+def _millions(name: str, probe: Probe) -> float:
+    return PROXIES[name].function(probe) / 1e6
+
+
+def load(path: Path) -> Network:
+    """Build a stored network and fill in its weights and buffers."""
+    with np.load(path, allow_pickle=False) as stored:
+        net = Network(parse(str(stored["arch_str"])), int(stored["num_classes"]), int(stored["C"]), int(stored["N"]))
+        keys = [str(key) for key in stored["keys"]]
+        state = net.state_dict()
+        net.load_state_dict({ours: torch.from_numpy(stored[key]) for ours, key in zip(state, keys, strict=True)})
+    return net
+
+
+def batches(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return images and labels by the name that `values.csv` gives them, and the two noise tensors."""
+    if (folder / "recipe.json").exists():
+        drawn = [torch.randn(16, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8, 9)]
+        labels = torch.arange(16) % 10
+        return {name: (x, labels) for name, x in zip(("synthetic_16", "noise", "noise2"), drawn, strict=True)}
+    stored = {}
+    for name, file in (
+        ("cifar10_16", "batch_cifar10_16"),
+        ("cifar10_64", "batch_cifar10_64"),
+        ("noise", "noise_16"),
+        ("noise2", "noise2_16"),
+    ):
+        with np.load(folder.parent / f"{file}.npz", allow_pickle=False) as arrays:
+            labels = torch.from_numpy(arrays["y"]) if "y" in arrays else torch.zeros(16, dtype=torch.int64)
+            stored[name] = (torch.from_numpy(arrays["x"]), labels)
+    return stored
+
+
+def compare(folder: Path) -> Iterator[Comparison]:
+    """Yield every value of a reference folder that one of our proxies has to equal."""
+    cases = {(case.reference, case.variant): case for case in _cases()}
+    with (folder / "values.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    known = batches(folder)
+    sizes = {(r["net"], r["batch"], r["proxy"]): _number(r["value"]) for r in rows if r["variant"] == "float64"}
+    for net, group in itertools.groupby(sorted(rows, key=lambda r: r["net"]), key=lambda r: r["net"]):
+        probes = _Probes(folder / "nets" / f"{net}.npz", known)
+        for row in group:
+            case = cases.get((row["proxy"], row["variant"]))
+            if case is None or "[:1]" in row["batch"]:
+                continue
+            expected = _number(row["value"])
+            value = case.compute(probes.probe(row["batch"], case.dtype))
+            size = sizes.get((net, row["batch"], case.scale or ""), expected)
+            tolerance = case.tolerance["N5" in net]
+            yield Comparison(case, net, row["batch"], expected, value, _difference(value, expected, size), tolerance)
+
+
+class _Probes:
+    """Probes of one network, one per batch and dtype, each with all passes of all proxies planned."""
+
+    def __init__(self, path: Path, known: dict[str, tuple[Tensor, Tensor]]) -> None:
+        self.path = path
+        self.known = known
+        self.made: dict[tuple[str, torch.dtype], Probe] = {}
+
+    def probe(self, batch: str, dtype: torch.dtype) -> Probe:
+        first = batch.split("+", maxsplit=1)[0]
+        name = first if first in self.known else next(iter(self.known))
+        if (name, dtype) not in self.made:
+            x, y = self.known[name]
+            noise = {key: self.known[key][0].to(dtype) for key in ("noise", "noise2")}
+            needs = [need for proxy in PROXIES.values() for need in proxy.needs]
+            self.made[name, dtype] = Probe(load(self.path).to(dtype), x.to(dtype), y, plan=needs, inputs=noise)
+        return self.made[name, dtype]
+
+
+def _number(text: str) -> float:
+    # An empty field: the reference raised an error there.
+    return float(text) if text else math.nan
+
+
+def _difference(value: float, expected: float, size: float) -> float:
+    if value == expected or (math.isnan(value) and math.isnan(expected)):
+        return 0.0
+    if not (math.isfinite(value) and math.isfinite(expected)):
+        return math.inf
+    return abs(value - expected) / max(abs(size), abs(expected), 1e-300)
+
+
+def table(comparisons: list[Comparison]) -> str:
+    """Return the largest differences as a Markdown table."""
+    lines = [
+        "| proxy | reference | variant | values | largest relative difference | allowed |",
+        "|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[Any, ...], list[Comparison]] = {}
+    for c in comparisons:
+        depth = "five cells per stage" if "N5" in c.net else "one cell per stage"
+        groups.setdefault((c.case.proxy, c.case.reference, f"{c.case.variant}, {depth}"), []).append(c)
+    for key, group in sorted(groups.items()):
+        worst = max(group, key=lambda c: c.difference)
+        lines.append(f"| {' | '.join(key)} | {len(group)} | {worst.difference:.1e} | {worst.tolerance:.0e} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    sys.stdout.write(table([c for folder in sys.argv[1:] for c in compare(Path(folder))]))

@@ -1,0 +1,61 @@
+"""A progress bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+class Progress:
+    """Counts up to a total on standard error.
+
+    Args:
+        title: What is counted.
+        total: Where it ends.
+        every_s: Seconds between two lines where there is no terminal.
+    """
+
+    def __init__(self, title: str, total: int, every_s: float = 20.0) -> None:
+        self.title = title
+        self.total = total
+        self.every_s = every_s
+        self.done = 0
+        self.started = self.last = time.monotonic()
+        console = Console(stderr=True)
+        self.bar: Bar | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self.bar = Bar(*columns, TextColumn("left"), TimeRemainingColumn(), console=console)
+            self.task = self.bar.add_task(title, total=total)
+            self.bar.start()
+        else:
+            self._say(0)
+
+    def advance(self, more: int) -> None:
+        """Add to the count."""
+        self.update(self.done + more)
+
+    def update(self, done: int) -> None:
+        """Show a new count."""
+        self.done = done
+        if self.bar:
+            self.bar.update(self.task, completed=done)
+        elif time.monotonic() - self.last >= self.every_s:
+            self._say(done)
+
+    def close(self) -> None:
+        """Leave the last count on the screen."""
+        if self.bar:
+            self.bar.stop()
+            self.bar = None
+
+    def _say(self, done: int) -> None:
+        self.last = time.monotonic()
+        elapsed = self.last - self.started
+        left = f", about {elapsed / done * (self.total - done):.0f} s left" if done else ""
+        sys.stderr.write(f"{self.title}: {done}/{self.total} after {elapsed:.0f} s{left}\n")
+        sys.stderr.flush()

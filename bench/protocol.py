@@ -1,0 +1,144 @@
+"""What a study is: its configuration as people write it, and the plan that it resolves to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from ..errors import ConfigError
+
+#: Scores of different protocols are never compared; goes up when what every score has in common changes: the networks,
+#: how batches are drawn, the default initialisation, train mode.
+PROTOCOL = "1"
+
+#: The version of configuration files.
+CONFIG_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """How the study runs; no value of it changes a score.
+
+    Args:
+        accelerator: Lightning's: cpu, gpu or auto.
+        devices: Worker processes, each with one thread on a CPU, or one GPU each.
+        num_nodes: Machines, for instance of a SLURM allocation.
+        strategy: Lightning's; auto forks workers on a Linux CPU.
+    """
+
+    accelerator: str = "cpu"
+    devices: int = 1
+    num_nodes: int = 1
+    strategy: str = "auto"
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """One study: networks of a space, scored by proxies on one data set.
+
+    Args:
+        version: Of this file's format.
+        space: A benchmark space, see `zcbench list spaces`.
+        dataset: The images, see `zcbench list datasets`.
+        accuracy: Which trained accuracy scores are ranked against; default is the space's first for the data set.
+        proxies: Names, see `zcbench list proxies`; empty for all.
+        sample: How many networks, the first of a fixed shuffle; 0 for the whole space.
+        sample_seed: Of that shuffle.
+        batch_sizes: Images in the probe batch; empty for the one of each proxy's protocol.
+        seeds: Each sets the images, the initialisation and the noise.
+        resamples: Of the bootstrap behind the intervals.
+        out: The results folder. What it holds already is not computed again.
+        data: The data folder; by default ZCBENCH_DATA or the user's data directory.
+        tracker: wandb (offline unless logged in) or none.
+        trainer: How the study runs.
+    """
+
+    version: int = CONFIG_VERSION
+    space: str = "nb201"
+    dataset: str = "cifar10-samples"
+    accuracy: str = "default"
+    proxies: list[str] = field(default_factory=list)
+    sample: int = 200
+    sample_seed: int = 0
+    batch_sizes: list[int] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=lambda: [0])
+    resamples: int = 1000
+    out: str = "results"
+    data: str | None = None
+    tracker: Literal["wandb", "none"] = "wandb"
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+
+
+def studies() -> dict[str, Path]:
+    """Return the configuration files that come with the package, by name."""
+    folder = Path(__file__).parent.parent / "configs"
+    return {str(path.relative_to(folder).with_suffix("")): path for path in sorted(folder.rglob("*.yaml"))}
+
+
+def describe(path: Path) -> str:
+    """Return the comment that a configuration file begins with."""
+    return path.read_text("utf-8").splitlines()[0].removeprefix("#").strip()
+
+
+def check_version(path: Path) -> None:
+    """Refuse a configuration file that does not say, or says another, version of the format.
+
+    Raises:
+        ConfigError: It is absent, no YAML, or of another version.
+    """
+    try:
+        document: Any = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise ConfigError(
+            f"config: cannot read {path} ({first}): expected a YAML file, see `zcbench list studies`"
+        ) from None
+    found = document.get("version") if isinstance(document, dict) else None
+    if found != CONFIG_VERSION:
+        raise ConfigError(f"config: {path} has version {found}, expected `version: {CONFIG_VERSION}` at its top")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one network is scored for with one batch."""
+
+    seed: int
+    batch_size: int
+    proxies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One item of the data set that the trainer predicts on: a network and all the work that it is built for."""
+
+    index: int
+    architecture: str
+    work: tuple[Work, ...]
+
+
+def distinct(name: str, values: Sequence[Any]) -> list[Any]:
+    """Return values as they came.
+
+    Raises:
+        ConfigError: One stands there twice.
+    """
+    if len(set(values)) < len(values):
+        twice = next(v for v in values if list(values).count(v) > 1)
+        raise ConfigError(f"{name}: expected distinct values, got {twice} twice")
+    return list(values)
+
+
+def work_items(proxies: Iterable[Any], batch_sizes: Sequence[int], seeds: Sequence[int]) -> tuple[Work, ...]:
+    """Group proxies by seed and batch size: those named, or the one of each proxy's protocol."""
+    proxies = list(proxies)
+    sizes = list(batch_sizes) or sorted({proxy.batch_size for proxy in proxies})
+    return tuple(
+        Work(seed, size, names)
+        for seed in seeds
+        for size in sizes
+        if (names := tuple(p.name for p in proxies if batch_sizes or p.batch_size == size))
+    )

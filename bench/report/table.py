@@ -1,0 +1,71 @@
+"""The result as a table for a terminal, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+from ..summary import Ranking
+
+
+def terminal(rankings: Sequence[Ranking], label: str) -> Table:
+    """Lay out rankings in at most 100 columns; `label` says in words which accuracy it is."""
+    first = rankings[0]
+    table = Table(
+        title=f"{first.space} on {first.dataset}: {first.networks} networks, seed {' '.join(map(str, first.seeds))}",
+        caption=f"accuracy: {first.accuracy}, {label}\n"
+        f"τ among the top 10 % by accuracy | by score; ms alone, on {first.device}",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("proxy", no_wrap=True)
+    table.add_column("batch", justify="right")
+    table.add_column("Spearman ρ [95 %]", justify="right", no_wrap=True)
+    table.add_column("Kendall τ [95 %]", justify="right", no_wrap=True)
+    table.add_column("τ top acc | score", justify="right", no_wrap=True)
+    table.add_column("coverage", justify="right")
+    table.add_column("ms/net", justify="right")
+    for r in rankings:
+        c = r.correlation
+        table.add_row(
+            r.proxy,
+            str(r.batch_size),
+            f"{_signed(c.rho)} [{_signed(c.rho_low)}, {_signed(c.rho_high)}]",
+            f"{_signed(c.tau)} [{_signed(c.tau_low)}, {_signed(c.tau_high)}]",
+            f"{_signed(c.tau_top_accuracy)} | {_signed(c.tau_top_score)}",
+            f"{100 * r.coverage:.1f} %",
+            f"{r.ms:.0f}" if r.ms >= 10 else f"{r.ms:.1f}",
+        )
+    return table
+
+
+def as_csv(rankings: Sequence[Ranking]) -> str:
+    """Write one line per proxy, all digits."""
+    text = io.StringIO()
+    records = [ranking.flat() for ranking in rankings]
+    writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def as_json(rankings: Sequence[Ranking]) -> str:
+    """Write a list of records, all digits; what is not a number is null."""
+    records = [{k: _plain(v) for k, v in ranking.flat().items()} for ranking in rankings]
+    return json.dumps(records, indent=1, allow_nan=False) + "\n"
+
+
+def _signed(value: float) -> str:
+    if math.isnan(value):
+        return "  nan"
+    return f"{value:+.3f}".replace("0.", ".", 1).replace("+", " ")
+
+
+def _plain(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,239 @@
+"""Runs a study: architectures are the data set of one `Trainer.predict`, every worker writes its own parts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import multiprocessing
+import os
+import platform
+import resource
+import sys
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.callbacks import Callback
+from torch.utils.data import DataLoader
+
+from ..errors import ConfigError, one_line
+from ..proxies import PROXIES
+from ..proxies.registry import score_all
+from .progress import Progress
+from .protocol import PROTOCOL, Job, TrainerConfig
+from .store import KEY, Row, Writer, write_atomically
+from .study import Study
+
+
+def run(study: Study) -> bool:
+    """Compute what the store lacks and record the run; return whether this process is the one that reports.
+
+    Raises:
+        ResultsError: The results folder cannot be written.
+    """
+    jobs = study.missing()
+    study.store.create()
+    started, clock = datetime.now(UTC), time.perf_counter()
+    if jobs:
+        with _quiet_lightning(), _one_thread():
+            trainer = _trainer(study.config.trainer, len(jobs))
+            trainer.predict(
+                _Scorer(study), DataLoader(_Jobs(jobs), batch_size=1, collate_fn=_only), return_predictions=False
+            )
+            if not trainer.is_global_zero:
+                return False
+    record = {
+        "started": started.isoformat(timespec="seconds"),
+        "wall_s": round(time.perf_counter() - clock, 3),
+        "scored": len(jobs),
+        "reused": len(study.indices) - len(jobs),
+        "config": dataclasses.asdict(study.config),
+        "protocol": PROTOCOL,
+        "truth": study.truth.name,
+        "batches": {f"{size}/{seed}": batch.hash for (size, seed), batch in study.batches.items()},
+        "environment": environment(),
+    }
+    name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"
+    write_atomically(study.store.folder / "runs" / name, json.dumps(record, indent=1).encode())
+    return True
+
+
+def environment() -> dict[str, str]:
+    """Return the versions and the machine that scores were made with."""
+    packages = ("zcbench", "torch", "pytorch-lightning", "numpy", "scipy", "pandas", "pyarrow")
+    return {
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+        "machine": platform.machine(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "system": platform.platform(),
+    }
+
+
+class _Jobs(torch.utils.data.Dataset[Job]):
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = jobs
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __getitem__(self, index: int) -> Job:
+        return self.jobs[index]
+
+
+def _only(items: list[Job]) -> Job:
+    return items[0]
+
+
+class _Scorer(pl.LightningModule):
+    """Builds and scores one network a step. It has no parameters of its own."""
+
+    def __init__(self, study: Study) -> None:
+        super().__init__()
+        self.study = study
+        self.writer: Writer | None = None
+
+    def transfer_batch_to_device(self, batch: Job, device: torch.device, dataloader_idx: int) -> Job:
+        return batch
+
+    def on_predict_start(self) -> None:
+        self.writer = self.study.store.writer()
+
+    def on_predict_end(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def predict_step(self, job: Job, batch_idx: int) -> None:
+        assert self.writer is not None
+        with torch.enable_grad(), _exact_cuda():
+            self.writer.add(list(self._rows(job)))
+
+    def _rows(self, job: Job) -> Iterator[Row]:
+        study = self.study
+        for seed in dict.fromkeys(work.seed for work in job.work):
+            net = study.space.build(job.architecture, study.images.num_classes, seed).to(self.device)
+            for work in (work for work in job.work if work.seed == seed):
+                batch = study.batches[work.batch_size, seed]
+                proxies = [PROXIES[name] for name in work.proxies]
+                for score in score_all(net, batch.x.to(self.device), batch.y.to(self.device), proxies, seed=seed):
+                    yield Row(
+                        **dict(zip(KEY, study.key(job.architecture, work, score.proxy), strict=True)),
+                        value=score.value,
+                        status=score.status,
+                        message=score.message,
+                        wall_s=score.wall_s,
+                        peak_mib=_peak_mib(self.device),
+                    )
+
+
+def _peak_mib(device: torch.device) -> float:
+    """Return the most memory that this worker has held so far: on the GPU, or resident in the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+class _ProgressBar(Callback):
+    """Shows how many networks all workers of this machine have finished."""
+
+    def __init__(self, total: int, workers: int) -> None:
+        self.done = multiprocessing.Value("i", 0)
+        self.total = total
+        self.workers = workers
+        self.progress: Progress | None = None
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.is_global_zero:
+            self.progress = Progress(f"scoring {self.total} networks on {self.workers} worker(s)", self.total)
+
+    def on_predict_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        with self.done.get_lock():
+            self.done.value += 1
+        if self.progress:
+            self.progress.update(self.done.value)
+
+    def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.progress:
+            self.progress.close()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        if self.progress:
+            self.progress.close()
+
+
+def _trainer(config: TrainerConfig, jobs: int) -> pl.Trainer:
+    strategy = config.strategy
+    on_cpu = config.accelerator == "cpu"
+    devices = min(config.devices, jobs) if on_cpu and config.num_nodes == 1 else config.devices
+    if strategy == "auto" and on_cpu and devices > 1 and config.num_nodes == 1:
+        # Forking costs nothing, but is not safe once a process has started CUDA's threads.
+        strategy = "ddp_fork" if sys.platform == "linux" and not torch.cuda.is_available() else "ddp_spawn"
+    try:
+        return pl.Trainer(
+            accelerator=config.accelerator,
+            devices=devices,
+            num_nodes=config.num_nodes,
+            strategy=strategy,
+            inference_mode=False,  # proxies differentiate; see also enable_grad in the step
+            logger=False,
+            enable_checkpointing=False,
+            enable_model_summary=False,
+            enable_progress_bar=False,
+            callbacks=[_ProgressBar(jobs, devices * config.num_nodes)],
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise ConfigError(f"trainer: {config} is not possible here ({one_line(str(error))[:120]})") from None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Give every CPU worker one thread: two processes are faster than two threads, and sums keep their order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _exact_cuda() -> Iterator[None]:
+    """Switch off what makes float32 on a GPU less than float32, or different from run to run."""
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        yield
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Silence Lightning's advice on training, which does not apply to architectures as data."""
+    loggers = [
+        logging.getLogger(name) for name in ("pytorch_lightning", "lightning.pytorch", "pytorch_lightning.utilities")
+    ]
+    levels = [logger.level for logger in loggers]
+    hint = os.environ.get("POSSIBLE_USER_WARNINGS")
+    os.environ["POSSIBLE_USER_WARNINGS"] = "off"
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            warnings.filterwarnings("ignore", message=".*`predict_step` returned None.*")
+            warnings.filterwarnings("ignore", message=".*isn't supported.*ddp_fork.*")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        if hint is None:
+            del os.environ["POSSIBLE_USER_WARNINGS"]
+        else:
+            os.environ["POSSIBLE_USER_WARNINGS"] = hint

@@ -1,0 +1,114 @@
+"""A study: a configuration whose every name is resolved, every file read and every number checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
+from ..errors import ConfigError
+from ..proxies import PROXIES, Proxy
+from .protocol import CONFIG_VERSION, PROTOCOL, Job, StudyConfig, Work, distinct, work_items
+from .spaces import SPACES, Space, Truth
+from .store import Key, Store
+
+
+@dataclass(frozen=True)
+class Study:
+    """A configuration whose every name is resolved and whose every file is read.
+
+    Attributes:
+        config: As people wrote it.
+        space: The space.
+        images: The images, read.
+        truth: Accuracies of the whole space.
+        indices: The sample.
+        work: What every network is scored for.
+        batches: The probe batch by (batch size, seed).
+        store: The results folder.
+    """
+
+    config: StudyConfig
+    space: Space
+    images: ImageDataModule
+    truth: Truth
+    indices: tuple[int, ...]
+    work: tuple[Work, ...]
+    batches: Mapping[tuple[int, int], ProbeBatch]
+    store: Store
+
+    @property
+    def proxies(self) -> list[Proxy]:
+        """The proxies, in the order they were named."""
+        return [PROXIES[name] for name in self.config.proxies or PROXIES]
+
+    @property
+    def device(self) -> str:
+        """The class of device that scores belong to: `cpu` or `cuda`."""
+        wanted = self.config.trainer.accelerator
+        return "cuda" if wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
+
+    def key(self, architecture: str, work: Work, proxy: str) -> Key:
+        """Return the key that a score has in the store."""
+        return (
+            self.space.name,
+            architecture,
+            self.images.name,
+            self.batches[work.batch_size, work.seed].hash,
+            work.batch_size,
+            work.seed,
+            proxy,
+            PROXIES[proxy].version,
+            PROTOCOL,
+            self.device,
+        )
+
+    def keys(self) -> set[Key]:
+        """Return the keys of all its scores."""
+        architectures = [self.space.architecture(index) for index in self.indices]
+        return {self.key(a, w, p) for a in architectures for w in self.work for p in w.proxies}
+
+    def missing(self) -> list[Job]:
+        """Return the jobs that the store lacks, the most expensive networks first, so that workers end together."""
+        known = self.store.keys() if self.store.parts() else set()
+        jobs = []
+        for index in self.indices:
+            architecture = self.space.architecture(index)
+            rest = [
+                Work(work.seed, work.batch_size, names)
+                for work in self.work
+                if (names := tuple(p for p in work.proxies if self.key(architecture, work, p) not in known))
+            ]
+            if rest:
+                jobs.append(Job(index, architecture, tuple(rest)))
+        size, classes = self.images.image_size, self.images.num_classes
+        return sorted(jobs, key=lambda job: (-self.space.macs(job.architecture, classes, size), job.index))
+
+
+def resolve(config: StudyConfig) -> Study:
+    """Turn a configuration into a study: names are looked up, files read, numbers checked. Nothing is written.
+
+    Raises:
+        ZcbenchError: Whatever the user has to mend.
+    """
+    if config.version != CONFIG_VERSION:
+        raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
+    space = SPACES[config.space]
+    proxies = [PROXIES[name] for name in distinct("proxies", config.proxies)] or list(PROXIES.values())
+    if not config.seeds or min(config.seeds) < 0 or max(config.seeds) >= 2**32:
+        raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {config.seeds}")
+    if config.resamples < 1:
+        raise ConfigError(f"resamples: expected 1 or more, got {config.resamples}")
+    if config.trainer.devices < 1 or config.trainer.num_nodes < 1:
+        raise ConfigError(f"trainer: expected devices and num_nodes of 1 or more, got {config.trainer}")
+    if not 0 <= config.sample_seed < 2**32:
+        raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
+    indices = space.sample(config.sample or space.size, config.sample_seed)
+    images = DATASETS[config.dataset](data_folder(config.data))
+    work = work_items(proxies, distinct("batch_sizes", config.batch_sizes), distinct("seeds", config.seeds))
+    batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
+    truth = space.truth(images.task, config.accuracy, images.folder)
+    return Study(config, space, images, truth, tuple(indices), work, batches, Store(Path(config.out)))
