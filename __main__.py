@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 DEFAULT_STUDY = "quickstart"
+#: Fields of a listing that only `--json` shows.
+HIDDEN = {"summary", "truths", "direction", "file"}
 
 
 class Parser(ArgumentParser):
@@ -105,10 +107,10 @@ def list_(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(records, indent=1))
         return 0
-    hidden = {"summary", "truths"}
-    table = _table(*[column for column in records[0] if column not in hidden])
+    shown = [column for column in records[0] if column not in HIDDEN]
+    table = _table(*shown)
     for record in records:
-        table.add_row(*[_cell(value) for column, value in record.items() if column not in hidden])
+        table.add_row(*[_cell(record[column]) for column in shown])
     _print(table)
     return 0
 

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 
 class ZcbenchError(Exception):
-    """A user error. The command line prints it on one line and exits with status 2."""
+    """A user error, on one line whatever it quotes. The command line prints it and exits with status 2."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class ConfigError(ZcbenchError):
@@ -46,5 +49,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
 
 
 def one_line(text: str) -> str:
-    """Fold white space, so that a message from a library fits the one line of a user error."""
-    return " ".join(text.split())
+    """Fold white space and mask control characters, so that whatever a message quotes fits the one line of an error."""
+    return " ".join("".join(c if c.isprintable() or c.isspace() else "?" for c in text).split())

@@ -71,7 +71,7 @@ class Comparison:
 _EXACT = (0.0, 0.0)
 _DOUBLE = (2e-9, 2e-9)
 _SINGLE = (1e-3, 2e-2)
-_CHANNELS_IN_FLOAT32 = (4e-7, 4e-7)
+_CHANNELS_IN_FLOAT32 = (5e-7, 5e-7)  # the reference holds its channel values in float32
 _COUNTS = (4e-7, 4e-7)  # the reference sums its kernel in float32
 # Singular sign matrices get a tiny determinant of random sign in the reference, which changes from one CPU to the next.
 _LU_ROUND_OFF = (1e-1, 1e-1)

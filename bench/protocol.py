@@ -92,13 +92,13 @@ def check_version(path: Path) -> None:
     """
     try:
         document: Any = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         first = str(error).splitlines()[0]
         raise ConfigError(
             f"config: cannot read {path} ({first}): expected a YAML file, see `zcbench list studies`"
         ) from None
     found = document.get("version") if isinstance(document, dict) else None
-    if found != CONFIG_VERSION:
+    if type(found) is not int or found != CONFIG_VERSION:
         raise ConfigError(f"config: {path} has version {found}, expected `version: {CONFIG_VERSION}` at its top")
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import logging
 import multiprocessing
-import os
 import platform
 import resource
 import sys
@@ -112,10 +111,12 @@ class _Scorer(pl.LightningModule):
         if self.writer is not None:
             self.writer.close()
 
-    def predict_step(self, job: Job, batch_idx: int) -> None:
+    def predict_step(self, job: Job, batch_idx: int) -> int:
         assert self.writer is not None
         with torch.enable_grad(), _exact_cuda():
-            self.writer.add(list(self._rows(job)))
+            rows = list(self._rows(job))
+        self.writer.add(rows)
+        return len(rows)  # Lightning takes None for a mistake
 
     def _rows(self, job: Job) -> Iterator[Row]:
         study = self.study
@@ -216,24 +217,18 @@ def _exact_cuda() -> Iterator[None]:
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
     """Silence Lightning's advice on training, which does not apply to architectures as data."""
-    loggers = [
-        logging.getLogger(name) for name in ("pytorch_lightning", "lightning.pytorch", "pytorch_lightning.utilities")
-    ]
+    names = {"pytorch_lightning", *(n for n in logging.root.manager.loggerDict if n.startswith("lightning"))}
+    loggers = [logging.getLogger(name) for name in sorted(names)]
     levels = [logger.level for logger in loggers]
-    hint = os.environ.get("POSSIBLE_USER_WARNINGS")
-    os.environ["POSSIBLE_USER_WARNINGS"] = "off"
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
+            # Data loaders without workers are right here: an item is a name, not an image.
             warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            warnings.filterwarnings("ignore", message=".*`predict_step` returned None.*")
-            warnings.filterwarnings("ignore", message=".*isn't supported.*ddp_fork.*")
+            # Lightning 2.6 with newer torch.
+            warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-        if hint is None:
-            del os.environ["POSSIBLE_USER_WARNINGS"]
-        else:
-            os.environ["POSSIBLE_USER_WARNINGS"] = hint

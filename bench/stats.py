@@ -22,25 +22,25 @@ _BLOCK = 512
 
 
 def kendall(scores: Vector, truth: Vector) -> float:
-    """Return Kendall's tau-b, signed; NaN for fewer than two values or a constant side.
+    """Return Kendall's tau-b, signed; NaN for fewer than three values, which say nothing, or a constant side.
 
     Args:
         scores: `(n,)`, finite.
         truth: `(n,)`, finite.
     """
-    if len(scores) < 2 or np.ptp(scores) == 0 or np.ptp(truth) == 0:
+    if len(scores) < 3 or _constant(scores) or _constant(truth):
         return math.nan
     return float(stats.kendalltau(scores, truth).statistic)
 
 
 def spearman(scores: Vector, truth: Vector) -> float:
-    """Return Spearman's rho, signed; NaN for fewer than two values or a constant side.
+    """Return Spearman's rho, signed; NaN for fewer than three values, which say nothing, or a constant side.
 
     Args:
         scores: `(n,)`, finite.
         truth: `(n,)`, finite.
     """
-    if len(scores) < 2 or np.ptp(scores) == 0 or np.ptp(truth) == 0:
+    if len(scores) < 3 or _constant(scores) or _constant(truth):
         return math.nan
     return float(stats.spearmanr(scores, truth).statistic)
 
@@ -70,8 +70,8 @@ def bootstrap_kendall(scores: Vector, truth: Vector, weights: Matrix) -> Vector:
     small = weights.astype(np.float32)  # whole numbers whose sums stay below 2^24 are exact
     for start in range(0, len(scores), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        signs = np.sign(scores[rows, None] - scores) * np.sign(truth[rows, None] - truth)
-        concordance += np.einsum("bi,bi->b", weights[:, rows], small @ signs.T.astype(np.float32))
+        signs = _signs(scores, rows) * _signs(truth, rows)
+        concordance += np.einsum("bi,bi->b", weights[:, rows], small @ signs.T)
     with np.errstate(invalid="ignore", divide="ignore"):
         result: Vector = concordance / np.sqrt(_untied(scores, weights) * _untied(truth, weights))
     return np.where(np.isfinite(result), result, np.nan)
@@ -88,8 +88,8 @@ def bootstrap_spearman(scores: Vector, truth: Vector, weights: Matrix) -> Vector
     Returns:
         `(resamples,)`, NaN where a resample is constant.
     """
-    x, y = _centred_ranks(scores, weights), _centred_ranks(truth, weights)
     with np.errstate(invalid="ignore", divide="ignore"):
+        x, y = _centred_ranks(scores, weights), _centred_ranks(truth, weights)
         result: Vector = (weights * x * y).sum(1) / np.sqrt((weights * x * x).sum(1) * (weights * y * y).sum(1))
     return np.where(np.isfinite(result), result, np.nan)
 
@@ -101,6 +101,16 @@ def interval(values: Vector, level: float = 0.95) -> tuple[float, float]:
         return math.nan, math.nan
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def _constant(values: Vector) -> bool:
+    return bool(values.min() == values.max())
+
+
+def _signs(values: Vector, rows: slice) -> NDArray[np.float32]:
+    """Return sign(v_i - v_j) for some i and all j; a difference of huge values could overflow."""
+    above = np.greater(values[rows, None], values).astype(np.float32)
+    return above - np.less(values[rows, None], values).astype(np.float32)
 
 
 def _groups(values: Vector, weights: Matrix) -> tuple[NDArray[np.intp], Matrix]:
@@ -166,7 +176,7 @@ def correlate(scores: Matrix, truth: Vector, weights: Matrix, *, higher_is_bette
     """
     finite = np.isfinite(scores)
     rows = [_one_seed(scores[keep, s], truth[keep], higher_is_better) for s, keep in enumerate(finite.T)]
-    columns = [(scores[keep, s], truth[keep], weights[:, keep]) for s, keep in enumerate(finite.T) if keep.any()]
+    columns = [(scores[keep, s], truth[keep], weights[:, keep]) for s, keep in enumerate(finite.T) if keep.sum() > 2]
     rho, tau, *top = _mean_over_seeds(np.asarray(rows))
     empty = np.full((1, len(weights)), np.nan)
     rho_range = interval(_mean_over_seeds(np.asarray([bootstrap_spearman(*c) for c in columns] or empty)))

@@ -70,7 +70,7 @@ class Store:
         if manifest.exists():
             try:
                 found = int(json.loads(manifest.read_text("utf-8"))["format"])
-            except (ValueError, KeyError, TypeError, OSError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
                 raise ResultsError(
                     f"results {manifest} is torn ({one_line(str(error))}): restore or delete it"
                 ) from None
@@ -79,7 +79,7 @@ class Store:
                     f"results {folder} have format {found}, this zcbench reads up to {FORMAT}: upgrade zcbench or "
                     "choose another --out"
                 )
-        elif folder.is_dir() and any(folder.iterdir()):
+        elif folder.is_dir() and any(not path.name.startswith(f".{_MANIFEST}") for path in folder.iterdir()):
             raise ResultsError(
                 f"out: {folder} holds files but no {_MANIFEST}, so it is no results folder: choose another"
             )
@@ -93,12 +93,13 @@ class Store:
         from .. import __version__
 
         try:
-            (self.folder / "scores").mkdir(parents=True, exist_ok=True)
-            (self.folder / "runs").mkdir(exist_ok=True)
-            if not (self.folder / _MANIFEST).exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not (self.folder / _MANIFEST).exists():  # first of all: a folder without it is taken for somebody else's
                 write_atomically(
                     self.folder / _MANIFEST, json.dumps({"format": FORMAT, "zcbench": __version__}).encode()
                 )
+            (self.folder / "scores").mkdir(exist_ok=True)
+            (self.folder / "runs").mkdir(exist_ok=True)
             probe = self.folder / "scores" / f".{uuid.uuid4().hex}"
             probe.touch()
             probe.unlink()
@@ -109,7 +110,7 @@ class Store:
 
     def parts(self) -> list[Path]:
         """Return the Parquet parts, in a fixed order."""
-        return sorted((self.folder / "scores").glob("*.parquet"))
+        return sorted(p for p in (self.folder / "scores").glob("*.parquet") if not p.name.startswith("."))
 
     def read(self) -> pd.DataFrame:
         """Return all rows, one per key.
@@ -117,7 +118,7 @@ class Store:
         Raises:
             ResultsError: A part is torn or of a newer format, or two rows have one key and different values.
         """
-        table = pa.concat_tables([_read_part(part) for part in self.parts()] or [_SCHEMA.empty_table()])
+        table = pa.concat_tables(self._tables() or [_SCHEMA.empty_table()])
         frame: pd.DataFrame = table.to_pandas()
         repeated = frame[frame.duplicated(list(KEY), keep=False)]
         for key, rows in repeated.groupby(list(KEY), sort=False):
@@ -127,6 +128,14 @@ class Store:
                     "delete the wrong part"
                 )
         return frame.drop_duplicates(list(KEY), ignore_index=True)
+
+    def _tables(self) -> list[pa.Table]:
+        for _ in range(100):
+            try:
+                return [_read_part(part) for part in self.parts()]
+            except FileNotFoundError:  # a writer has just joined its parts; the joined one is there already
+                continue
+        raise ResultsError(f"results {self.folder}: parts vanish as they are read; wait until the other run ends")
 
     def keys(self) -> set[Key]:
         """Return the keys of all rows."""
@@ -168,7 +177,7 @@ class Writer:
     def _write(self, table: pa.Table) -> None:
         part = self.folder / f"{uuid.uuid4().hex}.parquet"
         buffer = pa.BufferOutputStream()
-        pq.write_table(table, buffer, compression="zstd")
+        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
         write_atomically(part, buffer.getvalue().to_pybytes())
         self._parts.append(part)
 
@@ -197,13 +206,13 @@ def write_atomically(path: Path, content: bytes) -> None:
 def _read_part(part: Path) -> pa.Table:
     try:
         # Not `read_table`: it would read hive partitions into the names of folders.
-        table = pq.ParquetFile(part).read()
+        table = pq.ParquetFile(part, page_checksum_verification=True).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ResultsError(
             f"results part {part} is torn ({one_line(str(error))[:80]}): delete it and run again"
         ) from None
-    found = (table.schema.metadata or {}).get(b"zcbench.format", b"?").decode()
-    if not found.isdigit() or int(found) > FORMAT:
+    found = (table.schema.metadata or {}).get(b"zcbench.format", b"?").decode("ascii", "replace")
+    if not found.isdecimal() or int(found) > FORMAT:
         raise ResultsError(
             f"results part {part} has format {found}, this zcbench reads up to {FORMAT}: upgrade zcbench"
         )

@@ -47,10 +47,12 @@ def read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
         form = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
         raise DataFileError(f"data file {path}: expected data of uint8 (M, 3072), got {form}")
-    if len(labels) != len(pixels) or not all(type(label) is int for label in labels):
-        raise DataFileError(
-            f"data file {path}: expected {len(pixels)} whole numbers as {labels_key}, got {len(labels)}"
-        )
+    if not isinstance(labels, list) or len(labels) != len(pixels):
+        form = f"{len(labels)}" if isinstance(labels, list) else type(labels).__name__
+        raise DataFileError(f"data file {path}: expected a list of {len(pixels)} {labels_key}, got {form}")
+    if not all(type(label) is int and 0 <= label < 2**31 for label in labels):
+        raise DataFileError(f"data file {path}: expected whole numbers as {labels_key}")
+    pixels = pixels.view(np.ndarray)
     return pixels.reshape(-1, 3, 32, 32), np.asarray(labels, dtype=np.int64)
 
 

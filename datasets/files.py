@@ -94,7 +94,8 @@ def find(name: str, folder: Path, file: str | None = None) -> Path:
     source = sources()[name]
     path = _root(source, folder) / (file or source.files[0].path)
     if not path.is_file():
-        raise DataFileError(f"data file {path} is absent: {source.get}, or set {VARIABLE} to a folder that has it")
+        elsewhere = f", or set {VARIABLE} to a folder that has it" if source.package is None else ""
+        raise DataFileError(f"data file {path} is absent: {source.get}{elsewhere}")
     return path
 
 

@@ -15,13 +15,59 @@ from ..errors import DataFileError, one_line
 #: Globals that may appear, and what stands in for them.
 Allowed = Mapping[tuple[str, str], Any]
 
-# A numpy array, as Python 2 and every numpy since have pickled it.
-_RECONSTRUCT = np.zeros(0).__reduce__()[0]
+
+class _Kind:
+    """Stands in for `numpy.dtype` and keeps only its code: flags from a file can make numpy take bytes for addresses."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        self.code = code
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
+    """An array of uint8, the only kind that image files hold."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, raw = state
+        super().__setstate__((1, shape, _uint8(kind), bool(fortran), raw))
+
+
+def _uint8(kind: object) -> np.dtype[np.uint8]:
+    if not isinstance(kind, _Kind) or kind.code != "u1":
+        raise ValueError("an array of other than uint8")
+    return np.dtype(np.uint8)
+
+
+def _reconstruct(*_: object) -> _Bytes:
+    return _Bytes((0,), np.uint8)
+
+
+def _frombuffer(raw: Any, kind: object, shape: Any, order: str, axis_order: Any = None) -> np.ndarray[Any, Any]:
+    array = np.frombuffer(raw, _uint8(kind))
+    if order == "K" and axis_order is not None:
+        return array.reshape(shape).transpose(axis_order)
+    return array.reshape(shape, order="F" if order == "F" else "C")
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise ValueError(f"bytes in {encoding}")
+    return text.encode("latin1")
+
+
+#: An array of uint8, as Python 2 and every numpy since have pickled it.
 NUMPY: Allowed = {
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.numeric", "_frombuffer"): _frombuffer,
+    ("numpy._core.numeric", "_frombuffer"): _frombuffer,
+    ("numpy", "ndarray"): _Bytes,
+    ("numpy", "dtype"): _Kind,
+    ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): lambda: b"",
+    ("builtins", "bytes"): lambda: b"",
 }
 
 

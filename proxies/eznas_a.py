@@ -26,7 +26,7 @@ def first_of_triples(net: nn.Module) -> tuple[str, ...]:
     kinds = {nn.ReLU: "R", nn.Conv2d: "C", nn.BatchNorm2d: "B"}
     found = [(name, kinds[type(module)]) for name, module in net.named_modules() if type(module) in kinds]
     following = [kind for _, kind in found[1:]] + [""]
-    body = [(n, k) for (n, k), after in zip(found, following, strict=True) if k != "C" or after == "B"][2:]
+    body = [(n, k) for (n, k), after in zip(found, following, strict=False) if k != "C" or after == "B"][2:]
     if body and body[-1][1] == "R":
         body.pop()
     if [k for _, k in body[-2:]] == ["B", "B"]:

@@ -203,7 +203,8 @@ class Probe:
         return torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
 
     def _forward(self, forward: Forward) -> Trace:
-        state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
+        with torch.inference_mode(False), torch.no_grad():
+            state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
         if forward.dtype is not None:
             state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
         names = {name for name, _ in self.net.named_parameters()}
@@ -214,6 +215,7 @@ class Probe:
         with (
             _isolated(self.net, forward.mode, self.seed, self.x.device),
             self._taps_installed(forward, trace),
+            torch.inference_mode(False),
             torch.set_grad_enabled(forward.graph),
         ):
             for name in forward.inputs:
@@ -283,7 +285,8 @@ class Probe:
         if self.trace(backward.forward).graph_freed:
             self._forget(backward.forward)
         trace = self.trace(backward.forward)
-        return self._once(backward, lambda: self._backward(trace, backward))
+        with torch.inference_mode(False), torch.enable_grad():
+            return self._once(backward, lambda: self._backward(trace, backward))
 
     def _backward(self, trace: Trace, backward: Backward) -> _Gradients:
         scalar = self._scalar(trace, backward)

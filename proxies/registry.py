@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from .passes import Need, backward_of, forward_of
 from .probe import Probe
 
 ProxyFunction = Callable[[Probe], float]
+F = TypeVar("F", bound=ProxyFunction)
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ class Proxy:
             "version": self.version,
             "direction": self.direction,
             "reads": list(self.reads),
-            "forwards": forwards,
-            "backwards": backwards,
-            "batch_size": self.batch_size,
+            "fwd": forwards,
+            "bwd": backwards,
+            "batch": self.batch_size,
             "paper": self.paper,
             "summary": self.summary,
         }
@@ -95,10 +96,10 @@ def register(
     paper: str = "",
     direction: Literal["higher", "lower"] = "higher",
     batch_size: int = 64,
-) -> Callable[[ProxyFunction], ProxyFunction]:
+) -> Callable[[F], F]:
     """Register a function as a proxy and return it unchanged; the arguments are the fields of `Proxy`."""
 
-    def decorate(function: ProxyFunction) -> ProxyFunction:
+    def decorate(function: F) -> F:
         PROXIES.add(name, Proxy(name, function, version, tuple(needs), paper, direction, batch_size))
         return function
 

@@ -19,27 +19,23 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
     first = rankings[0]
     table = Table(
         title=f"{first.space} on {first.dataset}: {first.networks} networks, seed {' '.join(map(str, first.seeds))}",
-        caption=f"accuracy: {first.accuracy}, {label}\n"
-        f"τ among the top 10 % by accuracy | by score; ms alone, on {first.device}",
+        caption=f"{first.accuracy}: {label}\n"
+        f"τ top: among the top 10 % by accuracy and by score; ms/net: alone, on {first.device}",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     table.add_column("proxy", no_wrap=True)
-    table.add_column("batch", justify="right")
-    table.add_column("Spearman ρ [95 %]", justify="right", no_wrap=True)
-    table.add_column("Kendall τ [95 %]", justify="right", no_wrap=True)
-    table.add_column("τ top acc | score", justify="right", no_wrap=True)
-    table.add_column("coverage", justify="right")
-    table.add_column("ms/net", justify="right")
+    for title in ("batch", "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top acc|score", "cover", "ms/net"):
+        table.add_column(title, justify="right", no_wrap=True)
     for r in rankings:
         c = r.correlation
         table.add_row(
             r.proxy,
             str(r.batch_size),
-            f"{_signed(c.rho)} [{_signed(c.rho_low)}, {_signed(c.rho_high)}]",
-            f"{_signed(c.tau)} [{_signed(c.tau_low)}, {_signed(c.tau_high)}]",
-            f"{_signed(c.tau_top_accuracy)} | {_signed(c.tau_top_score)}",
-            f"{100 * r.coverage:.1f} %",
+            f"{_signed(c.rho)} [{_signed(c.rho_low)} {_signed(c.rho_high)}]",
+            f"{_signed(c.tau)} [{_signed(c.tau_low)} {_signed(c.tau_high)}]",
+            f"{_signed(c.tau_top_accuracy)}|{_signed(c.tau_top_score)}",
+            f"{100 * r.coverage:.1f}%",
             f"{r.ms:.0f}" if r.ms >= 10 else f"{r.ms:.1f}",
         )
     return table
@@ -63,8 +59,9 @@ def as_json(rankings: Sequence[Ranking]) -> str:
 
 def _signed(value: float) -> str:
     if math.isnan(value):
-        return "  nan"
-    return f"{value:+.3f}".replace("0.", ".", 1).replace("+", " ")
+        return " nan"
+    short = f"{value:+.3f}".replace("+", " ")
+    return short if abs(value) >= 1 else short.replace("0.", ".", 1)
 
 
 def _plain(value: object) -> object:

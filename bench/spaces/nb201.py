@@ -37,19 +37,20 @@ def parse(architecture: str) -> Cell:
         ('none', 'none', 'none', 'skip_connect', 'none', 'nor_conv_3x3')
     """
     form = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
+    shown = architecture[:100]
     nodes = architecture.split("+")
     if len(nodes) != 3:
-        raise ArchitectureError(f"architecture '{architecture}': expected 3 nodes as in {form}, got {len(nodes)}")
+        raise ArchitectureError(f"architecture '{shown}': expected 3 nodes as in {form}, got {len(nodes)}")
     cell: list[str] = []
     for node, text in enumerate(nodes, start=1):
         edges = re.fullmatch(r"\|" + "".join(rf"([^|~+]*)~{source}\|" for source in range(node)), text)
         if edges is None:
-            raise ArchitectureError(f"architecture '{architecture}': node {node} is '{text}', expected {form}")
+            raise ArchitectureError(f"architecture '{shown}': node {node} is '{text[:100]}', expected {form}")
         cell += edges.groups()
     for operation in cell:
         if operation not in OPERATIONS:
             raise ArchitectureError(
-                f"architecture '{architecture}': unknown operation '{operation}', expected {', '.join(OPERATIONS)}"
+                f"architecture '{shown}': unknown operation '{operation[:40]}', expected {', '.join(OPERATIONS)}"
             )
     return cast("Cell", tuple(cell))
 

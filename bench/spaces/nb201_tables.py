@@ -75,6 +75,8 @@ def _read_analog(path: Path) -> Iterable[tuple[tuple[str, ...], float]]:
     table: Any = unpickle(path, {(module, "Architecture"): Bag, (module, "DriftMeasurement"): Bag})
     try:
         for key, record in table.items():
+            if len(key) != len(_ANALOG_EDGES) or min(key) < 0:
+                raise ValueError(f"no cell: {key}")
             operations = [_ANALOG_OPERATIONS[number] for number in key]
             yield tuple(operations[edge] for edge in _ANALOG_EDGES), float(record.baseline_accuracy)
     except (AttributeError, TypeError, IndexError, ValueError) as error:

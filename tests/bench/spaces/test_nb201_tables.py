@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from zcbench.bench.spaces import SPACES, nb201_tables
+from zcbench.bench.spaces.nb201 import parse, unique_text
+from zcbench.errors import ConfigError, DataFileError, UnknownNameError
+
+SPACE = SPACES["nb201"]
+DATA = Path(__file__).parents[3].parent / "shared" / "data"
+HEADER = (
+    "CIFAR10TestAccuracy200Epochs,CIFAR100TestAccuracy200Epochs,ImageNetTestAccuracy200Epochs,"
+    "ArchitectureString,UniqueString\n"
+)
+#: Accuracies of index i are these plus i / 1000, so that columns and rows cannot be taken for one another.
+BASE = {"cifar10": 10, "cifar100": 30, "imagenet16-120": 50}
+
+
+def line(index: int, accuracy: str | None = None) -> str:
+    architecture = SPACE.architecture(index)
+    first, *others = (repr(base + index / 1000) for base in BASE.values())
+    return ",".join([accuracy or first, *others, architecture, unique_text(parse(architecture))]) + "\n"
+
+
+LINES = [line(index) for index in range(SPACE.size)]
+
+
+def write(folder: Path, content: str | bytes) -> Path:
+    path = folder / "tables" / "nb201" / "nats_bench.csv"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def real() -> Path:
+    if not (DATA / "tables" / "nb201" / "nats_bench.csv").is_file():
+        pytest.skip(f"the real nats_bench.csv is not in {DATA}")
+    return DATA
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    write(folder, HEADER + "".join(random.Random(0).sample(LINES, len(LINES))))
+    return folder
+
+
+@pytest.mark.parametrize("which", ["default", "test-200"])
+@pytest.mark.parametrize("task", list(BASE))
+def test_accuracies_come_by_index(folder: Path, task: str, which: str) -> None:
+    truth = SPACE.truth(task, which, folder)
+    assert truth.name == f"{task}/test-200"
+    assert "nats_bench.csv" in truth.label
+    assert truth.values.dtype == np.float64
+    assert truth.values.tolist() == [BASE[task] + index / 1000 for index in range(SPACE.size)]
+
+
+def replaced(accuracy: str) -> str:
+    return HEADER + "".join([*LINES[:700], line(700, accuracy), *LINES[701:]])
+
+
+def with_architecture(architecture: str) -> str:
+    return HEADER + "".join([*LINES[:700], f"1,1,1,{architecture},0\n", *LINES[701:]])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(
+            HEADER.replace("CIFAR10Test", "CIFAR10Valid") + "".join(LINES),
+            "expected columns CIFAR10TestAccuracy200Epochs, got CIFAR10Valid",
+            id="accuracy column missing",
+        ),
+        pytest.param(
+            HEADER.replace("Architecture", "") + "".join(LINES),
+            "expected columns ArchitectureString",
+            id="architecture column missing",
+        ),
+        pytest.param(
+            HEADER + "".join(LINES[:9000]) + LINES[9000][:5], "line 9002: .* torn", id="truncated in an accuracy"
+        ),
+        pytest.param(HEADER + "".join(LINES[:9000]) + LINES[9000][:60], "line 9002: .* torn", id="truncated in a text"),
+        pytest.param(HEADER + "".join(LINES[:9000]), "6625 of 15625 networks are missing", id="truncated after a line"),
+        pytest.param(HEADER + "".join(LINES[1:]), "1 of 15625 networks are missing", id="first row missing"),
+        pytest.param(HEADER, "15625 of 15625 networks are missing", id="header only"),
+        pytest.param("", "expected columns .*, got nothing", id="empty"),
+        pytest.param("".join(LINES), "expected columns", id="header missing"),
+        pytest.param(HEADER + "".join([*LINES, LINES[3]]), "stands there twice", id="duplicate row added"),
+        pytest.param(HEADER + "".join([LINES[3], *LINES[:-1]]), "stands there twice", id="duplicate row for another"),
+        pytest.param(replaced("0"), "up to 100 %, got 0.0", id="accuracy 0"),
+        pytest.param(replaced("-1"), "up to 100 %, got -1.0", id="accuracy below 0"),
+        pytest.param(replaced("100.5"), "up to 100 %, got 100.5", id="accuracy above 100"),
+        pytest.param(replaced("nan"), "up to 100 %, got nan", id="accuracy nan"),
+        pytest.param(replaced("inf"), "up to 100 %, got inf", id="accuracy inf"),
+        pytest.param(replaced("high"), "line 702: .*high", id="accuracy is a text"),
+        pytest.param(replaced(" "), "line 702: ", id="accuracy blank"),
+        pytest.param(with_architecture("|none~0|"), "line 702: .*expected 3 nodes", id="another architecture"),
+        pytest.param(with_architecture('"|none~0\n|"'), "line 702: ", id="architecture of two lines"),
+        pytest.param("<!DOCTYPE html>\n<html><body>404</body></html>\n", "expected columns", id="HTML page"),
+        pytest.param('"<!DOCTYPE html>\n<html>"\n', "expected columns", id="header of two lines"),
+        pytest.param(bytes(range(256)) * 8, "not a table of text", id="binary"),
+        pytest.param(HEADER.encode() + b"\xff\xfe" * 9, "not a table of text", id="binary after the header"),
+        pytest.param(HEADER + '"' + "x" * 200_000, "not a table of text", id="quote never closed"),
+    ],
+)
+def test_faults_are_refused_on_one_line_that_names_the_file(tmp_path: Path, content: str | bytes, message: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(DataFileError, match=message) as caught:
+        SPACE.truth("cifar10", "test-200", tmp_path)
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_absent_file_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"nats_bench\.csv is absent: .*ZCBENCH_DATA") as caught:
+        SPACE.truth("cifar10", "default", tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "which", "suggestion"),
+    [
+        ("cifar10", "test-20", "did you mean test-200"),
+        ("cifar10", "analog-base", "did you mean analog-baseline"),
+        ("cifar100", "analog-baseline", "known: test-200"),
+    ],
+)
+def test_unknown_accuracy(tmp_path: Path, task: str, which: str, suggestion: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"'{which}': {suggestion}"):
+        SPACE.truth(task, which, tmp_path)
+
+
+@pytest.mark.parametrize("task", ["mnist", "", "CIFAR10"])
+def test_unknown_task(tmp_path: Path, task: str) -> None:
+    with pytest.raises(ConfigError, match=r"only for cifar10, cifar100, imagenet16-120"):
+        SPACE.truth(task, "default", tmp_path)
+
+
+def test_table_of_the_analog_package(tmp_path: Path) -> None:
+    truth = SPACE.truth("cifar10", "analog-baseline", tmp_path)
+    # Importing it would run its code, and needs what it depends on.
+    assert "analognasbench" not in sys.modules
+    assert truth.name == "cifar10/analog-baseline"
+    assert truth.values.shape == (15_625,)
+    assert np.isfinite(truth.values).all()
+    assert int(truth.values.argmax()) == 13714
+    assert truth.values.max() == pytest.approx(94.0664, abs=5e-5)
+
+
+def test_analog_package_agrees_with_the_official_accuracies(tmp_path: Path) -> None:
+    # A wrong order of edges or operations would leave almost no correlation.
+    official = SPACE.truth("cifar10", "test-200", real()).values
+    rho = stats.spearmanr(SPACE.truth("cifar10", "analog-baseline", tmp_path).values, official).statistic
+    assert round(float(rho), 3) == 0.991
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (pickle.dumps([1, 2]), "expected cells with a baseline_accuracy"),
+        (pickle.dumps({(9,) * 6: 1.0}), "expected cells with a baseline_accuracy"),
+        (pickle.dumps({(0,) * 5: 1.0}), "expected cells with a baseline_accuracy"),
+        (pickle.dumps({(0,) * 6: 1.0}), "expected cells with a baseline_accuracy"),
+        (pickle.dumps({}), "15625 of 15625 networks are missing"),
+        (pickle.dumps({(0,) * 6: Path()}), "nothing was run"),
+        (b"<!DOCTYPE html>", "torn or not a pickle"),
+    ],
+    ids=["list", "unknown operation", "five edges", "no record", "empty", "another class", "HTML page"],
+)
+def test_faults_of_the_analog_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
+) -> None:
+    path = tmp_path / "analog.pkl"
+    path.write_bytes(content)
+    monkeypatch.setattr(nb201_tables, "find", lambda *_: path)
+    with pytest.raises(DataFileError, match=message) as caught:
+        SPACE.truth("cifar10", "analog-baseline", tmp_path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "best", "index"), [("cifar10", 94.37, 6111), ("cifar100", 73.51, 9930), ("imagenet16-120", 47.31, 857)]
+)
+def test_best_official_accuracies(task: str, best: float, index: int) -> None:
+    values = SPACE.truth(task, "test-200", real()).values
+    assert int(values.argmax()) == index
+    assert round(float(values.max()), 2) == best

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from zcbench.bench.protocol import StudyConfig
+from zcbench.bench.runner import run
+from zcbench.bench.study import resolve
+from zcbench.bench.summary import select, summarise
+from zcbench.bench.tracking import track
+
+
+def records(path: Path) -> list[Any]:
+    """Read an offline run, LevelDB framing around protobuf records: a private format, read by this test alone."""
+    from wandb.proto import wandb_internal_pb2
+
+    content, position, pending, found = path.read_bytes(), 7, b"", []
+    while position + 7 <= len(content):
+        if 32768 - position % 32768 < 7:  # no header fits in the rest of a block
+            position += 32768 - position % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", content[position : position + 7])
+        pending += content[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in {1, 4}:  # whole, or the last piece
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(pending)
+            found.append(record)
+            pending = b""
+    return found
+
+
+# wandb leaves sockets and files to the interpreter's end.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_MODE")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "nobody"))
+    study = resolve(
+        StudyConfig(proxies=["params", "synflow"], sample=5, batch_sizes=[2], out=str(tmp_path / "results"))
+    )
+    run(study)
+    rows = select(study)
+    rankings = summarise(study, rows)
+    line = track(study, rows, rankings)
+
+    assert line.startswith("tracked offline; to upload: wandb sync ")
+    folder = Path(line.rsplit(" ", 1)[1])
+    (log,) = folder.glob("*.wandb")
+    found = records(log)
+    start = next(r.run for r in found if r.HasField("run"))
+    config = {update.key: json.loads(update.value_json) for update in start.config.update}
+    assert config["space"] == "nb201"
+    assert config["batches"] == {"2/0": study.batches[2, 0].hash}
+    assert config["environment"]["torch"]
+
+    history = {}
+    for record in found:
+        for item in record.history.item:
+            history["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
+    tables = {k: v for k, v in history.items() if isinstance(v, dict) and v.get("_type") == "table-file"}
+    table = json.loads((folder / "files" / tables["correlations"]["path"]).read_text())
+    flat = dict(zip(table["columns"], table["data"][0], strict=True))
+    assert flat["proxy"] == rankings[0].proxy
+    assert flat["rho"] == pytest.approx(rankings[0].correlation.rho)
+    scatters = [key for key in tables if "scatter" in key]
+    assert {name for name in ("params", "synflow") if any(name in key for key in scatters)} == {"params", "synflow"}
+    points = json.loads((folder / "files" / tables[next(k for k in scatters if "params" in k)]["path"]).read_text())
+    assert points["columns"] == ["score", "accuracy", "architecture"]
+    assert len(points["data"]) == 5
+
+    artifacts = [r.request.log_artifact.artifact for r in found if r.request.HasField("log_artifact")]
+    artifacts += [r.artifact for r in found if r.HasField("artifact")]
+    entry = next(e for a in artifacts if a.type == "scores" for e in a.manifest.contents)
+    assert entry.path == "scores.parquet"
+    assert pq.read_table(entry.local_path).num_rows == len(rows)
+
+
+def test_tracking_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    study = resolve(StudyConfig(proxies=["params"], sample=3, batch_sizes=[2], out=str(tmp_path / "results")))
+    run(study)
+    rows = select(study)
+    assert track(study, rows, summarise(study, rows)) == "not tracked: WANDB_MODE is disabled"

@@ -1,0 +1,71 @@
+"""What sharing saves. Run with `tox -e bench`; ratios of medians measured in one run, one thread.
+
+pytest tests/benchmarks --benchmark-enable --benchmark-group-by=param:index
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+from torch import nn
+from zcbench.bench.spaces import SPACES
+from zcbench.proxies import PROXIES
+from zcbench.proxies.registry import score_all
+
+EIGHT = ("grad_norm", "snip", "fisher", "jacob_cov", "plain", "synflow", "l2_norm", "naswot")
+# The best of CIFAR-10, all 3x3, mostly 1x1, no convolution in the cells.
+NETWORKS = [6111, 1462, 2011, 1835]
+BATCH = 16
+
+
+def network(index: int) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    space = SPACES["nb201"]
+    x = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    return space.build(space.architecture(index), 10, 0), x, torch.arange(BATCH) % 10
+
+
+def forward_backward(index: int) -> Callable[[], object]:
+    net, x, y = network(index)
+    x = x.contiguous(memory_format=torch.channels_last)
+    return lambda: torch.autograd.grad(nn.functional.cross_entropy(net(x), y), list(net.parameters()))
+
+
+def eight_measures(index: int) -> Callable[[], object]:
+    net, x, y = network(index)
+    return lambda: score_all(net, x, y, [PROXIES[name] for name in EIGHT])
+
+
+def eight_alone(index: int) -> Callable[[], object]:
+    net, x, y = network(index)
+    return lambda: [score_all(net, x, y, [PROXIES[name]]) for name in EIGHT]
+
+
+@pytest.mark.parametrize("index", NETWORKS)
+@pytest.mark.parametrize("make", [forward_backward, eight_measures, eight_alone])
+def test_cost(make: Callable[[int], Callable[[], object]], index: int, benchmark: BenchmarkFixture) -> None:
+    benchmark.pedantic(make(index), rounds=7, warmup_rounds=2)
+
+
+@pytest.mark.parametrize("index", NETWORKS)
+def test_eight_measures_cost_at_most_two_and_a_half_passes(index: int, benchmark: BenchmarkFixture) -> None:
+    if not benchmark.enabled:
+        pytest.skip("a timing, not a test: run with --benchmark-enable")
+    one, eight = forward_backward(index), eight_measures(index)
+
+    def pair() -> float:
+        times = []
+        for run in (one, eight):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        return times[1] / times[0]
+
+    ratios = [pair() for _ in range(12)][2:]
+    benchmark.extra_info["ratio"] = statistics.median(ratios)
+    benchmark.pedantic(eight, rounds=1)
+    assert statistics.median(ratios) <= 2.5

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+# The study gives every worker one thread; tests compare with it to the last digit.
+torch.set_num_threads(1)
+os.environ["WANDB_MODE"] = "offline"
+os.environ["WANDB_SILENT"] = "true"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data files."""
+    folder = Path(os.environ.get("ZCBENCH_DATA", SHARED / "data"))
+    if not (folder / "tables" / "nb201" / "nats_bench.csv").exists():
+        pytest.skip("needs the data files: set ZCBENCH_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def public_reference() -> Path:
+    """Reference vectors on CIFAR-10 images, which may not be copied into the repository."""
+    folder = SHARED / "reference" / "public"
+    if not folder.exists():
+        pytest.skip("needs the reference vectors on CIFAR-10 images, which lie beside the repository")
+    return folder
+
+
+@pytest.fixture
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(8, 3, 16, 16, generator=torch.Generator().manual_seed(3))
+    return x, torch.arange(8) % 10

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from zcbench.datasets import DATASETS, ImageDataModule
+from zcbench.datasets.cifar import Cifar10
+from zcbench.datasets.files import locate, sources
+from zcbench.datasets.samples import Cifar10Samples
+from zcbench.errors import ConfigError, DataFileError
+
+COUNT = 40
+PIXELS = (np.arange(COUNT * 3072) * 7919 % 256).astype(np.uint8).reshape(COUNT, 3072)
+LABELS = [index * 7 % 10 for index in range(COUNT)]
+SHARED = Path(__file__).parents[2].parent / "shared"
+
+
+def cifar10(folder: Path, pixels: Any = PIXELS, labels: Any = LABELS, batch: Any = None) -> Cifar10:
+    path = folder / "cifar-10-batches-py" / "data_batch_1"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"batch_label": "training batch 1 of 5", "labels": labels, "data": pixels} if batch is None else batch
+    path.write_bytes(pickle.dumps(content, protocol=4))
+    return Cifar10(folder)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Cifar10:
+    return cifar10(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def real() -> Cifar10:
+    folder = Path(os.environ.get("ZCBENCH_DATA") or SHARED / "data")
+    if not (folder / "cifar-10-batches-py" / "data_batch_1").is_file():
+        pytest.skip(f"the official data_batch_1 is not in {folder}")
+    return Cifar10(folder)
+
+
+def test_names_are_registered() -> None:
+    assert DATASETS["cifar10"] is Cifar10
+    assert DATASETS["cifar10-samples"] is Cifar10Samples
+
+
+def test_same_folder_size_and_seed_give_the_same_batch(images: Cifar10) -> None:
+    one, two = images.probe_batch(16, seed=3), Cifar10(images.folder).probe_batch(16, seed=3)
+    assert one.hash == two.hash
+    assert torch.equal(one.x, two.x)
+    assert torch.equal(one.y, two.y)
+
+
+def test_batches_have_the_promised_form(images: Cifar10) -> None:
+    batch = images.probe_batch(5, seed=0)
+    assert (batch.x.shape, batch.x.dtype) == ((5, 3, 32, 32), torch.float32)
+    assert (batch.y.shape, batch.y.dtype) == ((5,), torch.int64)
+    assert batch.x.is_contiguous()
+    assert batch.hash == hashlib.sha256(batch.x.numpy().tobytes() + batch.y.numpy().tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(("size", "seed", "expected"), [(16, 0, "684756d74497aef3"), (40, 7, "1f83ebe0c13f8bc9")])
+def test_hashes_stay_for_good(images: Cifar10, size: int, seed: int, expected: str) -> None:
+    # The hash is part of every stored row's key: another value orphans everyone's results.
+    assert images.probe_batch(size, seed).hash == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 39, 40])
+def test_smaller_batches_begin_larger_ones(images: Cifar10, size: int) -> None:
+    small, large = images.probe_batch(size, seed=1), images.probe_batch(COUNT, seed=1)
+    assert torch.equal(small.x, large.x[:size])
+    assert torch.equal(small.y, large.y[:size])
+
+
+def test_a_full_batch_holds_every_image_once(images: Cifar10) -> None:
+    batch = images.probe_batch(COUNT, seed=5)
+    every = images.normalise(PIXELS.reshape(-1, 3, 32, 32))
+    assert sorted(x.numpy().tobytes() for x in batch.x) == sorted(x.numpy().tobytes() for x in every)
+
+
+def test_seeds_give_different_batches(images: Cifar10) -> None:
+    assert len({images.probe_batch(COUNT, seed).hash for seed in range(20)}) == 20
+
+
+def test_global_random_states_are_left_alone(images: Cifar10) -> None:
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002  (the state under test)
+    images.probe_batch(16, seed=0)
+    assert np.array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before[1])
+
+
+def test_hash_depends_on_pixels(images: Cifar10, tmp_path: Path) -> None:
+    pixels = PIXELS.copy()
+    pixels[-1, -1] ^= 1
+    assert cifar10(tmp_path, pixels=pixels).probe_batch(COUNT, 0).hash != images.probe_batch(COUNT, 0).hash
+
+
+def test_hash_depends_on_labels(images: Cifar10, tmp_path: Path) -> None:
+    labels = [*LABELS[:-1], (LABELS[-1] + 1) % 10]
+    assert cifar10(tmp_path, labels=labels).probe_batch(COUNT, 0).hash != images.probe_batch(COUNT, 0).hash
+
+
+@pytest.mark.parametrize("channel", range(3))
+def test_normalisation_of_every_pixel_value(images: Cifar10, channel: int) -> None:
+    mean, std = (0.4914, 0.4822, 0.4465)[channel], (0.2470, 0.2435, 0.2616)[channel]
+    pixels = np.zeros((1, 3, 16, 16), dtype=np.uint8)
+    pixels[0, channel] = np.arange(256).reshape(16, 16)
+    expected = np.array([(value / 255 - mean) / std for value in range(256)]).astype(np.float32)
+    np.testing.assert_array_equal(images.normalise(pixels)[0, channel].numpy().ravel(), expected)
+
+
+def test_pixels_are_read_channel_by_channel(tmp_path: Path) -> None:
+    pixels = np.repeat(np.array([[10, 20, 30]], dtype=np.uint8), 1024, axis=1)
+    pixels[0, 1024 + 32 * 5 + 3] = 99
+    found, _ = cifar10(tmp_path, pixels=pixels, labels=[1]).read()
+    assert found[0, :, 0, 0].tolist() == [10, 20, 30]
+    assert found[0, 1, 5, 3] == 99
+
+
+class Dots(ImageDataModule):
+    """Images of one pixel, so that more than 10,000 of them are cheap; the late ones are white."""
+
+    name = "dots"
+    task = "dots"
+    num_classes = 1
+    image_size = 1
+    mean = (0.0, 0.0, 0.0)
+    std = (1.0, 1.0, 1.0)
+
+    def read(self) -> tuple[Any, Any]:
+        pixels = np.zeros((10_010, 3, 1, 1), dtype=np.uint8)
+        pixels[10_000:] = 255
+        return pixels, np.zeros(10_010, dtype=np.int64)
+
+
+def test_only_the_first_ten_thousand_images_are_drawn(tmp_path: Path) -> None:
+    for seed in range(3):
+        assert not Dots(tmp_path).probe_batch(10_000, seed).x.any()
+
+
+def test_more_than_ten_thousand_images_are_too_many(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected 1 to 10000, .*dots.*, got 10001"):
+        Dots(tmp_path).probe_batch(10_001, seed=0)
+
+
+@pytest.mark.parametrize("size", [0, -1, COUNT + 1, 10**9])
+def test_impossible_batch_sizes(images: Cifar10, size: int) -> None:
+    with pytest.raises(ConfigError, match=rf"^batch_sizes: expected 1 to {COUNT}, .*cifar10.*, got {size}$"):
+        images.probe_batch(size, seed=0)
+
+
+FAULTY_BATCHES = {
+    "other type": {"data": PIXELS.astype(np.int32), "labels": LABELS},
+    "signed bytes": {"data": PIXELS.astype(np.int8), "labels": LABELS},
+    "other width": {"data": PIXELS[:, :-1], "labels": LABELS},
+    "images as blocks": {"data": PIXELS.reshape(-1, 3, 32, 32), "labels": LABELS},
+    "flat": {"data": PIXELS.ravel(), "labels": LABELS},
+    "pixels in lists": {"data": PIXELS[:2].tolist(), "labels": LABELS[:2]},
+    "pixels are bytes": {"data": PIXELS.tobytes(), "labels": LABELS},
+    "no pixels": {"data": None, "labels": LABELS},
+    "too few labels": {"data": PIXELS, "labels": LABELS[:-1]},
+    "too many labels": {"data": PIXELS, "labels": [*LABELS, 0]},
+    "fractions": {"data": PIXELS, "labels": [float(label) for label in LABELS]},
+    "truth values": {"data": PIXELS, "labels": [True] * COUNT},
+    "texts": {"data": PIXELS, "labels": [str(label) for label in LABELS]},
+    "one text": {"data": PIXELS, "labels": "7" * COUNT},
+    "one number": {"data": PIXELS, "labels": 7},
+    "labels are nothing": {"data": PIXELS, "labels": None},
+    "labels as keys": {"data": PIXELS[:10], "labels": dict.fromkeys(range(10))},
+    "endless numbers": {"data": PIXELS, "labels": [2**70] * COUNT},
+    "number as name": {"data": PIXELS, 7: LABELS},
+    "no labels": {"data": PIXELS, "filenames": ["a.png"]},
+    "labels of CIFAR-100": {"data": PIXELS, "fine_labels": LABELS},
+    "no data": {"labels": LABELS},
+    "keys of many lines": {"a\nb": 1},
+    "keys as bytes": {b"data": PIXELS, b"labels": LABELS},
+    "empty": {},
+    "a list": [PIXELS, LABELS],
+    "an array": PIXELS,
+    "a number": 7,
+}
+
+
+@pytest.mark.parametrize("name", FAULTY_BATCHES)
+def test_faulty_batches_are_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataFileError) as caught:
+        cifar10(tmp_path, batch=FAULTY_BATCHES[name]).setup()
+    message = str(caught.value)
+    assert "data_batch_1" in message
+    assert len(message.splitlines()) == 1
+    assert len(message) < len(str(tmp_path)) + 250
+
+
+@pytest.mark.parametrize("label", [-1, 10, 255])
+def test_labels_outside_the_classes(tmp_path: Path, label: int) -> None:
+    with pytest.raises(DataFileError, match=rf"cifar10: expected labels 0 to 9, got .*{label}"):
+        cifar10(tmp_path, labels=[*LABELS[:-1], label]).setup()
+
+
+def test_subclasses_of_dict_are_not_made(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"collections\.OrderedDict"):
+        cifar10(tmp_path, batch=OrderedDict(data=PIXELS, labels=LABELS)).setup()
+
+
+def test_images_of_another_size_are_refused(tmp_path: Path) -> None:
+    class Wrong(Dots):
+        image_size = 2
+
+    with pytest.raises(
+        DataFileError, match=r"dots: expected uint8 images \(10010, 3, 2, 2\), got .*\(10010, 3, 1, 1\)"
+    ):
+        Wrong(tmp_path).setup()
+
+
+def test_images_are_read_once(tmp_path: Path) -> None:
+    images = cifar10(tmp_path)
+    first = images.probe_batch(16, seed=0)
+    (tmp_path / "cifar-10-batches-py" / "data_batch_1").unlink()
+    assert images.probe_batch(16, seed=0).hash == first.hash
+
+
+def test_absent_file(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"data_batch_1 is absent.*cifar-10-python\.tar\.gz"):
+        Cifar10(tmp_path).probe_batch(1, seed=0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16, 40, 64])
+def test_train_dataloader_yields_everything_in_order(images: Cifar10, batch_size: int) -> None:
+    loader = Cifar10(images.folder, batch_size=batch_size).train_dataloader()
+    batches = [(x, y) for x, y in loader]
+    assert len(batches[0][1]) == min(batch_size, COUNT)
+    assert torch.equal(torch.cat([x for x, _ in batches]), images.normalise(PIXELS.reshape(-1, 3, 32, 32)))
+    assert torch.cat([y for _, y in batches]).tolist() == LABELS
+
+
+def test_samples_equal_what_pillow_decodes(tmp_path: Path) -> None:
+    image_module = pytest.importorskip("PIL.Image")
+    pixels, labels = Cifar10Samples(tmp_path).read()
+    paths = locate(sources()["cifar10-samples"], tmp_path)
+    assert len(pixels) == len(labels) == len(paths) == 20
+    for number, (path, image, label) in enumerate(zip(paths, pixels, labels, strict=True)):
+        assert path.name == f"cifar10_{number:02d}_{label}.png"
+        with image_module.open(path) as expected:
+            assert expected.mode == "RGB"
+            np.testing.assert_array_equal(image, np.moveaxis(np.asarray(expected), -1, 0))
+
+
+def test_samples_give_batches_of_up_to_twenty(tmp_path: Path) -> None:
+    samples = Cifar10Samples(tmp_path)
+    batch = samples.probe_batch(20, seed=0)
+    assert batch.x.shape == (20, 3, 32, 32)
+    assert sorted(batch.y.tolist()) == sorted(samples.read()[1])
+    with pytest.raises(ConfigError, match=r"expected 1 to 20, .*cifar10-samples"):
+        samples.probe_batch(21, seed=0)
+
+
+def test_samples_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(DataFileError, match=r"pillow.*pip install"):
+        Cifar10Samples(tmp_path).read()
+
+
+def test_torn_samples_are_named_or_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = Cifar10Samples(tmp_path)
+    whole = locate(sources()["cifar10-samples"], tmp_path)[0].read_bytes()
+    expected = samples.read()[0][0]
+    torn = tmp_path / "cifar10_00_3.png"
+    monkeypatch.setattr("zcbench.datasets.samples.locate", lambda *_: [torn])
+    refusals = []
+    for length in range(0, len(whole), 7):
+        torn.write_bytes(whole[:length])
+        try:
+            found = samples.read()[0][0]
+        except DataFileError as error:
+            refusals.append(str(error))
+        else:
+            # Without its last bytes, which are a check sum and an end mark, a PNG still has all its pixels.
+            np.testing.assert_array_equal(found, expected)
+    assert len(refusals) > len(whole) // 7 - 5
+    assert all(str(torn) in refusal and len(refusal.splitlines()) == 1 for refusal in refusals)
+
+
+@pytest.mark.parametrize("content", [b"<html></html>", b"GIF89a", b"\x89PNG\r\n\x1a\n" + b"\0" * 100])
+def test_samples_that_are_no_png(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    path = tmp_path / "cifar10_00_3.png"
+    path.write_bytes(content)
+    monkeypatch.setattr("zcbench.datasets.samples.locate", lambda *_: [path])
+    with pytest.raises(DataFileError, match="reinstall foolbox"):
+        Cifar10Samples(tmp_path).read()
+
+
+def test_official_batch_has_ten_thousand_images(real: Cifar10) -> None:
+    pixels, labels = real.read()
+    assert (pixels.shape, pixels.dtype) == ((10_000, 3, 32, 32), np.uint8)
+    assert labels.shape == (10_000,)
+    assert set(labels.tolist()) == set(range(10))
+    assert real.probe_batch(10, seed=0).x.shape == (10, 3, 32, 32)
+
+
+def test_official_images_equal_the_reference(real: Cifar10) -> None:
+    path = SHARED / "reference" / "batch_cifar10_16.npz"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not beside the data")
+    pixels, labels = real.read()
+    with np.load(path, allow_pickle=False) as reference:
+        np.testing.assert_array_equal(real.normalise(pixels[:16]).numpy(), reference["x"])
+        np.testing.assert_array_equal(labels[:16], reference["y"])

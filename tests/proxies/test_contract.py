@@ -1,0 +1,201 @@
+"""What every registered proxy promises, whatever its formula."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zcbench.bench.spaces import SPACES
+from zcbench.bench.spaces.nb201 import Network, parse
+from zcbench.proxies import PROXIES
+from zcbench.proxies.registry import Score, score_all
+
+Batch = tuple[Tensor, Tensor]
+EVERY = list(PROXIES.values())
+STATUSES = {"ok", "nan", "inf", "-inf", "not_applicable", "error"}
+BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"
+NO_PATH = "|nor_conv_3x3~0|+|nor_conv_1x1~0|skip_connect~1|+|none~0|none~1|none~2|"
+
+
+def cell(text: str = BEST) -> nn.Module:
+    torch.manual_seed(1)
+    return Network(parse(text), num_classes=10, channels=4, cells=1)
+
+
+def one(name: str, net: nn.Module, x: Tensor, y: Tensor | None, seed: int = 0) -> Score:
+    return score_all(net, x, y, [PROXIES[name]], seed=seed)[0]
+
+
+def same(a: float, b: float) -> bool:
+    return a == b or (math.isnan(a) and math.isnan(b))
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_the_card_is_complete(name: str) -> None:
+    card = PROXIES[name].card()
+    assert card["name"] == name
+    assert card["version"] >= 1
+    assert card["direction"] in {"higher", "lower"}
+    assert card["paper"]
+    assert card["summary"].endswith(".")
+    assert "$$" in (PROXIES[name].function.__doc__ or "")
+    assert PROXIES[name].function.__module__.rsplit(".", 1)[1] == name.split(".", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_the_network_is_left_as_it_was(name: str, batch: Batch) -> None:
+    net = cell()
+    net.body[0].eval()
+    net.classifier.bias.requires_grad_(False)
+    net.stem[0].weight.grad = torch.ones_like(net.stem[0].weight)
+    before = copy.deepcopy(net)
+    gradients = {key: parameter.grad for key, parameter in net.named_parameters()}
+    numbers = torch.get_rng_state()
+    x = batch[0].clone()
+    one(name, net, *batch)
+    assert torch.equal(torch.get_rng_state(), numbers)
+    assert torch.equal(batch[0], x)
+    assert batch[0].grad is None
+    for (key, now), then in zip(net.state_dict().items(), before.state_dict().values(), strict=True):
+        assert torch.equal(now, then), key
+    for (key, now), (_, then) in zip(net.named_parameters(), before.named_parameters(), strict=True):
+        assert now.requires_grad == then.requires_grad, key
+        assert now.grad is gradients[key], key
+    for (key, now), (_, then) in zip(net.named_modules(), before.named_modules(), strict=True):
+        assert now.training == then.training, key
+        assert not now._forward_hooks, key
+        assert not now._forward_pre_hooks, key
+        assert "forward" not in vars(now), key
+    assert torch.equal(net.stem[0].weight.grad, torch.ones_like(net.stem[0].weight))
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_the_score_is_deterministic_and_independent_of_the_others(name: str, batch: Batch) -> None:
+    alone = one(name, cell(), *batch).value
+    assert math.isfinite(alone)
+    torch.manual_seed(99)  # the global state must not matter
+    assert one(name, cell_with_other_noise(), *batch).value == alone
+    together = {s.proxy: s.value for s in score_all(cell(), *batch, EVERY)}
+    backwards = {s.proxy: s.value for s in score_all(cell(), *batch, EVERY[::-1])}
+    assert together[name] == backwards[name] == alone
+
+
+def cell_with_other_noise() -> nn.Module:
+    net = cell()
+    torch.rand(100)
+    return net
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_gradients_need_not_be_enabled_by_the_caller(name: str, batch: Batch) -> None:
+    with torch.no_grad():
+        score = one(name, cell(), *batch)
+    assert score.value == one(name, cell(), *batch).value
+
+
+# Sums over the batch in another order differ in the last digits, and zen draws its noise by position.
+@pytest.mark.parametrize("name", [name for name in PROXIES if "noise" not in PROXIES[name].reads])
+def test_the_order_of_the_images_does_not_matter(name: str, batch: Batch) -> None:
+    order = torch.randperm(len(batch[0]), generator=torch.Generator().manual_seed(0))
+    net, (x, y) = cell().double(), (batch[0].double(), batch[1])
+    assert one(name, net, x[order], y[order]).value == pytest.approx(one(name, net, x, y).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_memory_layout_does_not_matter(name: str, batch: Batch) -> None:
+    x, y = batch
+    expected = one(name, cell(), x, y).value
+    assert one(name, cell(), x.contiguous(memory_format=torch.channels_last), y).value == expected
+    turned = cell().to(memory_format=torch.channels_last)
+    assert one(name, turned, x, y).value == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_a_network_without_a_path_ends_in_a_status(name: str, batch: Batch) -> None:
+    score = one(name, cell(NO_PATH), *batch)
+    assert score.status in STATUSES
+    assert (score.status == "ok") == math.isfinite(score.value)
+    expected = {"jacob_cov": "nan", "zen": "-inf"}
+    assert score.status == expected.get(name, "ok")
+
+
+def vgg(*middle: nn.Module, channels: int = 8) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), *middle, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10)
+    )
+
+
+class Tokens(nn.Module):
+    """A vision transformer in small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.patches = nn.Conv2d(3, 16, 4, stride=4)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, activation="gelu", batch_first=True)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.block(self.patches(x).flatten(2).mT).mean(1))
+
+
+class Pair(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = vgg(nn.ReLU())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, self.body(x)
+
+
+NETWORKS = {
+    "groups": lambda: vgg(nn.Conv2d(8, 16, 3, padding=1, groups=4), nn.ReLU(), channels=16),
+    "dilation": lambda: vgg(nn.Conv2d(8, 8, 3, padding=2, dilation=2), nn.BatchNorm2d(8), nn.ReLU()),
+    "depthwise": lambda: vgg(nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 16, 1), nn.ReLU(), channels=16),
+    "no norm": lambda: vgg(nn.ReLU()),
+    "GELU": lambda: vgg(nn.BatchNorm2d(8), nn.GELU()),
+    "SiLU": lambda: vgg(nn.BatchNorm2d(8), nn.SiLU()),
+    "GroupNorm": lambda: vgg(nn.GroupNorm(2, 8), nn.ReLU()),
+    "linear only": lambda: nn.Sequential(nn.Flatten(), nn.Linear(768, 8), nn.ReLU(), nn.Linear(8, 10)),
+    "tuple output": Pair,
+    "transformer": Tokens,
+    "stateless norm": lambda: vgg(nn.BatchNorm2d(8, affine=False, track_running_stats=False), nn.ReLU()),
+    "frozen": lambda: vgg(nn.BatchNorm2d(8), nn.ReLU()).requires_grad_(False),
+}
+# Which proxies say why they do not apply; all others must give a finite score.
+NOT_APPLICABLE = {
+    "groups": {"eznas_a"},
+    "depthwise": {"eznas_a"},
+    "no norm": {"eznas_a"},
+    "dilation": {"eznas_a"},
+    "GELU": {"naswot", "eznas_a"},
+    "SiLU": {"naswot", "eznas_a"},
+    "GroupNorm": {"eznas_a"},
+    "linear only": {"zen", "eznas_a"},
+    "transformer": {"naswot", "zen", "eznas_a"},
+    "stateless norm": {"zen", "eznas_a"},
+    "frozen": {"eznas_a"},
+    "tuple output": set(PROXIES) - {"params", "l2_norm"},
+}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_other_networks_are_scored_or_say_why_not(kind: str, batch: Batch) -> None:
+    scores = score_all(NETWORKS[kind](), *batch, EVERY)
+    refused = {s.proxy for s in scores if s.status == "not_applicable"}
+    assert refused == NOT_APPLICABLE[kind]
+    assert all(s.message for s in scores if s.proxy in refused)
+    assert {s.proxy: s.status for s in scores if s.proxy not in refused and s.status != "ok"} == {}
+
+
+def test_equal_seeds_give_equal_networks_and_scores(batch: Batch) -> None:
+    space = SPACES["nb201"]
+    first, second = (score_all(space.build(BEST, 10, seed=5), *batch, EVERY, seed=5) for _ in range(2))
+    assert [s.value for s in first] == [s.value for s in second]
+    other = score_all(space.build(BEST, 10, seed=6), *batch, EVERY, seed=6)
+    equal = {a.proxy for a, b in zip(first, other, strict=True) if same(a.value, b.value)}
+    assert equal == {"params", "macs"}

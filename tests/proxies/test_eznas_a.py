@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zcbench.bench.parity import batches, load
+from zcbench.errors import NotApplicableError
+from zcbench.proxies.eznas_a import SIGNS, eznas_a, first_of_triples
+from zcbench.proxies.passes import DATA, Backward, Tap
+from zcbench.proxies.probe import Probe
+
+SYNTHETIC = Path(__file__).parent / "synthetic"
+NETS = sorted(path.stem for path in (SYNTHETIC / "nets").glob("*.npz"))
+
+
+def determinant(matrix: list[list[int]]) -> int:
+    """Fraction-free elimination (Bareiss): exact in whole numbers."""
+    rows, sign, previous = [list(row) for row in matrix], 1, 1
+    for k in range(len(rows) - 1):
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
+        if pivot is None:
+            return 0
+        if pivot != k:
+            rows[k], rows[pivot], sign = rows[pivot], rows[k], -sign
+        for i in range(k + 1, len(rows)):
+            rows[i] = [(rows[k][k] * b - rows[i][k] * a) // previous for a, b in zip(rows[k], rows[i], strict=True)]
+        previous = rows[k][k]
+    return sign * rows[-1][-1]
+
+
+def value(matrix: list[list[int]]) -> float:
+    d = determinant(matrix)
+    return 0.0 if d == 0 else 0.5 if d < 0 else d / (1 + d)
+
+
+def _gradient(activation: Tensor, gradient: Tensor) -> Tensor:
+    return gradient
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_determinants_are_exact(net: str) -> None:
+    x = batches(SYNTHETIC)["synthetic_16"][0][:2].double()
+    signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
+    gradients = Tap(signs.source, at=first_of_triples, reduce=_gradient, side="input")
+    probe = Probe(load(SYNTHETIC / "nets" / f"{net}.npz").double(), x, plan=[signs, gradients])
+    # Four triples suffice: elimination in whole numbers is slow.
+    for (_, score), (_, gradient) in list(zip(probe.tap(signs), probe.tap(gradients), strict=True))[-4:]:
+        matrices = gradient.sign().to(torch.int64).flatten(0, 1)[:40].tolist()
+        ours = SIGNS.reduce(gradient, gradient.flatten(0, 1)[:40][None])
+        assert ours == pytest.approx(math.sqrt(sum(value(m) ** 2 for m in matrices)), rel=1e-12)
+        assert score >= ours
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_the_reference_differs_only_by_its_round_off(net: str) -> None:
+    """A singular matrix scores 0; the reference gives one half to some of them, as round-off decides."""
+    with (SYNTHETIC / "values.csv").open(newline="") as stream:
+        (reference,) = (
+            float(row["value"])
+            for row in csv.DictReader(stream)
+            if (row["net"], row["proxy"], row["variant"]) == (net, "eznas_a", "weights_as_given.float64")
+        )
+    known = batches(SYNTHETIC)
+    signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
+    probe = Probe(load(SYNTHETIC / "nets" / f"{net}.npz").double(), known["synthetic_16"][0].double(), plan=[signs])
+    exact = eznas_a(probe, signs)
+    assert exact <= reference
+    assert reference == pytest.approx(exact, rel=1e-2)
+
+
+def test_triples_of_the_benchmark_are_relu_conv_norm() -> None:
+    net = load(SYNTHETIC / "nets" / "n04_best_cifar10.npz")
+    names = first_of_triples(net)
+    assert len(names) == 19  # as many as the reference scored
+    assert all(isinstance(net.get_submodule(name), nn.ReLU) for name in names)
+
+
+def test_cells_without_convolutions_fall_back_to_conv_norm_relu() -> None:
+    net = load(SYNTHETIC / "nets" / "n09_convfree_mixed.npz")
+    # The stem, both convolutions of the first reduction, and the second one of the other: as the reference paired them.
+    assert first_of_triples(net) == ("stem.0", "body.1.conv_a.1", "body.1.conv_b.1", "body.3.conv_b.1")
+
+
+def test_no_triple_and_no_square_are_not_applicable() -> None:
+    with pytest.raises(NotApplicableError, match="triple"):
+        first_of_triples(nn.Linear(2, 2))
+    with pytest.raises(NotApplicableError, match="square"):
+        SIGNS.reduce(torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 3))
+
+
+def test_the_score_grows_with_the_root_of_the_batch() -> None:
+    g = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    assert SIGNS.reduce(g, torch.cat([g, g])) == pytest.approx(math.sqrt(2) * SIGNS.reduce(g, g))

@@ -1,0 +1,63 @@
+"""Every value of the authors' code that is at hand, on stored weights and batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from zcbench.bench.parity import Comparison, batches, compare
+from zcbench.proxies import PROXIES
+
+SYNTHETIC = Path(__file__).parent / "synthetic"
+
+
+def failures(comparisons: list[Comparison]) -> list[str]:
+    return [
+        f"{c.case.proxy} ({c.case.variant}) of {c.net} on {c.batch}: {c.value!r}, expected {c.expected!r}"
+        for c in comparisons
+        if not c.difference <= c.tolerance
+    ]
+
+
+def test_inputs_are_the_ones_the_values_were_made_with() -> None:
+    recipe = json.loads((SYNTHETIC / "recipe.json").read_text())["tensors"]
+    drawn = batches(SYNTHETIC)
+    for name, key in (("x", "synthetic_16"), ("noise", "noise"), ("noise2", "noise2")):
+        x = drawn[key][0].double()
+        # The stream may differ in the last bits between instruction sets; the recipe says by how much.
+        assert x.norm().item() == pytest.approx(float(recipe[name]["l2"]), rel=1e-7)
+        assert x.sum().item() == pytest.approx(float(recipe[name]["sum"]), abs=5e-3)
+    digest = hashlib.sha256(drawn["synthetic_16"][0].numpy().tobytes()).hexdigest()
+    if digest != recipe["x"]["sha256"]:
+        pytest.skip("this CPU draws other last bits; values are compared all the same")
+
+
+def test_synthetic_networks() -> None:
+    comparisons = list(compare(SYNTHETIC))
+    assert failures(comparisons) == []
+    assert {c.case.proxy for c in comparisons} == set(PROXIES)
+    assert len(comparisons) == 5 * 28  # networks times variants
+
+
+def test_networks_on_cifar10(public_reference: Path) -> None:
+    comparisons = list(compare(public_reference))
+    assert failures(comparisons) == []
+    assert len({c.net for c in comparisons}) == 10
+
+
+def test_permuted_nodes_give_identical_scores(public_reference: Path) -> None:
+    values = {}
+    for net in ("n05_iso_a", "n07_iso_c_permuted"):
+        values[net] = {
+            (c.case.proxy, c.case.variant, c.batch): c.value for c in compare(public_reference) if c.net == net
+        }
+    first, second = values.values()
+    assert first == second
+
+
+def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda matrix: torch.ones(len(matrix), dtype=matrix.dtype))
+    assert any("jacob_cov" in line for line in failures(list(compare(SYNTHETIC))))

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zcbench.errors import NotApplicableError
+from zcbench.proxies import PROXIES
+from zcbench.proxies.passes import DATA, JACOBIAN, LOSS, Backward, Forward, Gradient, Tap, global_pool, layers, relus
+from zcbench.proxies.probe import Probe
+
+Batch = tuple[Tensor, Tensor]
+
+EIGHT = ("grad_norm", "snip", "fisher", "jacob_cov", "plain", "synflow", "l2_norm", "naswot")
+
+
+def small() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Conv2d(4, 6, 3, padding=1, bias=False),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 10),
+    )
+
+
+def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
+    probe = Probe(net, *batch, plan=itertools.chain.from_iterable(PROXIES[name].needs for name in names))
+    for name in names:
+        PROXIES[name].function(probe)
+    return probe
+
+
+# By hand from the definitions: data and loss (1, 1), data and ones (1, 1), synflow (1, 1), zen (2, 0), eznas_a on
+# weights of its own (1, 1).
+@pytest.mark.parametrize(
+    ("names", "forwards", "backwards"),
+    [
+        (("params",), 0, 0),
+        (("l2_norm",), 0, 0),
+        (("naswot",), 1, 0),
+        (("macs", "naswot"), 1, 0),
+        (("grad_norm",), 1, 1),
+        (("grad_norm", "snip", "plain", "fisher", "naswot", "macs"), 1, 1),
+        (("jacob_cov",), 1, 1),
+        (("grad_norm", "jacob_cov"), 1, 2),
+        (("synflow",), 1, 1),
+        (("zen",), 2, 0),
+        (("eznas_a",), 1, 1),
+        (EIGHT, 2, 3),
+        (tuple(PROXIES), 5, 4),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_a_pass_that_several_proxies_need_runs_once(
+    names: tuple[str, ...], forwards: int, backwards: int, batch: Batch
+) -> None:
+    net = small()
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    net[0].register_forward_hook(count)
+    probe = planned(names, net, batch)
+    assert (probe.forwards, probe.backwards) == (forwards, backwards)
+    assert calls == forwards
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_cards_count_the_passes(name: str, batch: Batch) -> None:
+    probe = planned((name,), small(), batch)
+    assert PROXIES[name].passes == (probe.forwards, probe.backwards)
+
+
+def test_unplanned_needs_give_the_same_values(batch: Batch) -> None:
+    net = small()
+    lazy = Probe(net, *batch)
+    together = planned(EIGHT, net, batch)
+    for name in reversed(EIGHT):
+        assert PROXIES[name].function(lazy) == PROXIES[name].function(together)
+    assert lazy.forwards > together.forwards
+
+
+def test_gradients_equal_autograd(batch: Batch) -> None:
+    net, (x, y) = small().double(), (batch[0].double(), batch[1])
+    probe = Probe(net, x, y, plan=[LOSS, JACOBIAN])
+    nn.functional.cross_entropy(net(x), y).backward()
+    for name, gradient in probe.gradients(LOSS).items():
+        torch.testing.assert_close(gradient, net.get_parameter(name).grad, rtol=1e-12, atol=1e-14)
+    inputs = x.clone().requires_grad_()
+    net(inputs).sum().backward()
+    torch.testing.assert_close(probe.input_gradient(JACOBIAN), inputs.grad, rtol=1e-10, atol=1e-14)
+
+
+def test_a_parameter_without_a_path_has_a_zero_gradient(batch: Batch) -> None:
+    class Detached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.unused = nn.Linear(3, 3)
+            self.used = nn.Linear(3 * 16 * 16, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x.flatten(1))
+
+    gradients = Probe(Detached(), *batch).gradients(LOSS)
+    assert not gradients["unused.weight"].any()
+    assert gradients["used.weight"].any()
+
+
+def test_an_input_tap_sees_the_gradient_of_its_own_branch(batch: Batch) -> None:
+    class Fork(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left, self.right = nn.ReLU(), nn.ReLU()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (2 * self.left(x) + 5 * self.right(x)).flatten(1)
+
+    tap = Tap(Backward(DATA, "ones"), at=relus, reduce=_values, side="input")
+    x = batch[0].abs() + 1
+    (_, left), (_, right) = Probe(Fork(), x, plan=[tap]).tap(tap)
+    assert (left == 2).all()
+    assert (right == 5).all()
+
+
+def _values(activation: Tensor, gradient: Tensor) -> Tensor:
+    return gradient
+
+
+def _fail(activation: Tensor) -> float:
+    raise ArithmeticError("planted")
+
+
+def test_a_tap_that_fails_leaves_the_others_of_its_pass_alone(batch: Batch) -> None:
+    broken = Tap(DATA, at=layers, reduce=_fail)
+    probe = Probe(small(), *batch, plan=[broken, *PROXIES["naswot"].needs])
+    with pytest.raises(ArithmeticError, match="planted"):
+        probe.tap(broken)
+    assert PROXIES["naswot"].function(probe) > 0
+    assert probe.forwards == 1
+
+
+def test_a_pass_that_fails_is_not_run_again(batch: Batch) -> None:
+    class Broken(nn.Linear):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            Broken.calls += 1
+            raise ArithmeticError("planted")
+
+    probe = Probe(Broken(1, 1), *batch)
+    for _ in range(3):
+        with pytest.raises(ArithmeticError, match="planted"):
+            probe.trace(DATA)
+    assert Broken.calls == 1
+
+
+def test_activations_in_place_are_tapped_before_they_are_overwritten(batch: Batch) -> None:
+    def net(inplace: bool) -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace), nn.Flatten(), nn.Linear(4 * 14 * 14, 10))
+
+    assert PROXIES["fisher"].function(Probe(net(True), *batch)) == PROXIES["fisher"].function(Probe(net(False), *batch))
+    changed = net(True)
+    Probe(changed, *batch).trace(DATA)
+    assert changed[1].inplace
+
+
+def test_memory_goes_with_the_probe(batch: Batch) -> None:
+    net = small()
+    gc.collect()
+    gc.disable()
+    try:
+        probe = weakref.ref(planned(tuple(PROXIES), net, batch))
+        # No cycle waits for the collector, which would keep whole graphs in memory.
+        assert probe() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_gradients_do_not_depend_on_the_caller(context: type[torch.no_grad], batch: Batch) -> None:
+    net = small()
+    expected = PROXIES["grad_norm"].function(Probe(net, *batch))
+    with context():
+        assert PROXIES["grad_norm"].function(Probe(net, *batch)) == expected
+
+
+def test_labels_are_only_needed_for_the_loss(batch: Batch) -> None:
+    probe = Probe(small(), batch[0])
+    assert PROXIES["jacob_cov"].function(probe) < 0
+    with pytest.raises(NotApplicableError, match="labels"):
+        PROXIES["snip"].function(probe)
+
+
+@pytest.mark.parametrize("output", [lambda x: (x, x), lambda x: x[:, :, None], lambda x: {"logits": x}])
+def test_outputs_other_than_logits_are_refused_with_their_shape(output: object, batch: Batch) -> None:
+    class Wrapped(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return output(super().forward(x.flatten(1)))  # type: ignore[operator, no-any-return]
+
+    with pytest.raises(NotApplicableError, match="logits"):
+        Probe(Wrapped(3 * 16 * 16, 10), *batch).trace(DATA)
+
+
+def test_draws_of_one_seed_are_independent_and_repeat(batch: Batch) -> None:
+    one, again, other = (Probe(small(), *batch, seed=seed) for seed in (1, 1, 2))
+    draw = lambda probe, name: torch.randn(1000, generator=probe.generator(name))  # noqa: E731
+    assert torch.equal(draw(one, "noise"), draw(again, "noise"))
+    for probe, name in ((one, "noise2"), (other, "noise")):
+        assert torch.corrcoef(torch.stack([draw(one, "noise"), draw(probe, name)]))[0, 1].abs() < 0.1
+
+
+def test_modules_are_named_in_definition_order() -> None:
+    assert layers(small()) == ("0", "3", "8")
+    assert relus(small()) == ("2", "5")
+    assert global_pool(small()) == ("6",)
+    with pytest.raises(NotApplicableError, match="ReLU"):
+        relus(nn.Linear(1, 1))
+    with pytest.raises(NotApplicableError, match="pooling"):
+        global_pool(nn.Linear(1, 1))
+
+
+def test_an_unknown_input_is_named(batch: Batch) -> None:
+    with pytest.raises(ValueError, match="'colour'"):
+        Probe(small(), *batch).trace(Forward(inputs=("colour",)))
+
+
+def test_a_freed_graph_is_rebuilt(batch: Batch) -> None:
+    probe = Probe(small(), *batch, plan=[JACOBIAN])
+    first = probe.input_gradient(JACOBIAN)
+    probe.gradients(Gradient(Backward(DATA, "loss"), of="parameters"))
+    assert torch.equal(probe.input_gradient(JACOBIAN), first)

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from zcbench.__main__ import main
+
+BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"
+TINY = ["--sample", "3", "--batch_sizes", "[2]", "--proxies", "[params,naswot]", "--tracker", "none"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ZCBENCH_DATA", str(tmp_path / "data"))
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that has to fail as a user error; return its one line."""
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    lines = output.err.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("zcbench: ")
+    assert not Path("results").exists()
+    return lines[0]
+
+
+def test_help_is_quick_and_loads_no_torch() -> None:
+    script = (
+        "import sys; from zcbench.__main__ import main\n"
+        "try: main(['run', '--help'])\n"
+        "finally: assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-m", "zcbench", "--help"], check=True, capture_output=True)
+    assert time.monotonic() - start < 5  # 0.2 s on an idle machine; the bound only catches an import of torch
+
+
+def test_run_prints_a_table_that_fits_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *TINY]) == 0
+    output = capsys.readouterr()
+    assert max(map(len, output.out.splitlines())) <= 100
+    assert "naswot" in output.out
+    assert "cifar10/analog-baseline" in output.out
+    assert "wandb" not in output.err
+    assert list(Path("results/scores").glob("*.parquet"))
+
+
+def test_run_writes_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *TINY, "--format", "csv"]) == 0
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert main(["run", *TINY, "--format", "json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [r["proxy"] for r in records] == [r["proxy"] for r in table]
+    assert float(table[0]["rho"]) == records[0]["rho"]
+    assert records[0]["networks"] == 3
+
+
+def test_a_study_can_be_named_or_given_as_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("version: 1\nproxies: [params]\nsample: 4\nbatch_sizes: [2]\ntracker: none\n")
+    assert main(["run", "--config", "mine.yaml", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["networks"] == 4
+    for name in ("quickstart", "configs/quickstart.yaml"):
+        assert main(["run", f"--config={name}", *TINY, "--format", "json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_wandb_prints_the_command_that_uploads(capsys: pytest.CaptureFixture[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "zcbench", "run", *TINY[:-2], "--tracker", "wandb"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "tracked offline; to upload: wandb sync " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--proxies", "[nasvot]"], ["unknown proxy 'nasvot'", "did you mean naswot"]),
+        (["--space", "nb210"], ["unknown space 'nb210'", "nb201"]),
+        (["--dataset", "cifar"], ["unknown dataset 'cifar'", "cifar10"]),
+        (["--accuracy", "best"], ["unknown accuracy", "test-200"]),
+        (["--batch_sizes", "[0]"], ["batch_sizes", "1 to 20", "got 0"]),
+        (["--batch_sizes", "[-1]"], ["batch_sizes", "1 to 20", "got -1"]),
+        (["--batch_sizes", "[64]"], ["batch_sizes", "1 to 20", "got 64"]),
+        (["--sample", "20000"], ["sample", "15625", "20000"]),
+        (["--sample", "many"], ["sample", "many"]),
+        (["--seeds", "[-1]"], ["seeds", "-1"]),
+        (["--colour", "red"], ["colour"]),
+        (["--tracker", "tensorboard"], ["tracker", "tensorboard"]),
+        (["--config", "absent.yaml"], ["config", "absent.yaml", "zcbench list studies"]),
+        (["--trainer.devices", "0"], ["devices", "0"]),
+        (["--dataset", "cifar10"], ["cifar-10-batches-py", "absent", "download", "ZCBENCH_DATA"]),
+        (["--accuracy", "test-200"], ["nats_bench.csv", "absent", "download"]),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_one_line(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(["run", *arguments], capsys)
+    assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sample: 3\n", ["version: 1"]),
+        ("version: 2\n", ["version 2", "version: 1"]),
+        ("version: 1\ncolour: red\n", ["colour"]),
+        ("version: 1\nsample: [1\n", ["cannot read"]),
+        ("version: 1\ntrainer:\n  wheels: 4\n", ["wheels"]),
+        ("- version: 1\n", ["version"]),
+    ],
+    ids=str,
+)
+def test_bad_configurations_are_one_line(text: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.yaml").write_text(text)
+    line = refused(["run", "--config", "bad.yaml"], capsys)
+    assert all(word in line for word in words), line
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path("canary").touch, ()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (pickle.dumps({"data": Hostile(), "labels": []}), ["asks to run", "nothing was run"]),
+        (b"<html>404</html>", ["torn or not a pickle"]),
+        (b"", ["torn or not a pickle"]),
+        (pickle.dumps({"images": []}), ["expected a dictionary with data and labels"]),
+        (pickle.dumps(list(range(9)))[:-3], ["torn or not a pickle"]),
+    ],
+    ids=["hostile", "html", "empty", "other keys", "truncated"],
+)
+def test_bad_images_are_one_line_and_never_run(
+    content: bytes, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path("data/cifar-10-batches-py/data_batch_1")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    line = refused(["run", "--dataset", "cifar10"], capsys)
+    assert "data_batch_1" in line
+    assert all(word in line for word in words), line
+    assert not Path("canary").exists()
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n", "<html>", ""])
+def test_bad_tables_are_one_line(content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("data/tables/nb201/nats_bench.csv")
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    assert "expected columns" in refused(["run", "--accuracy", "test-200"], capsys)
+
+
+def test_an_unwritable_results_folder_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").touch()
+    assert "cannot write to file/results" in refused(["run", *TINY, "--out", "file/results"], capsys)
+
+
+def test_results_of_a_newer_version_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("newer").mkdir()
+    Path("newer/zcbench.json").write_text('{"format": 99}')
+    line = refused(["run", *TINY, "--out", "newer"], capsys)
+    assert "format 99" in line
+    assert "upgrade zcbench" in line
+    assert [path.name for path in Path("newer").iterdir()] == ["zcbench.json"]
+
+
+def test_score_of_a_benchmark_network(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--arch", BEST, "--batch_size", "4", "--json"]) == 0
+    by_text = json.loads(capsys.readouterr().out)
+    assert main(["score", "--arch", "6111", "--batch_size", "4", "--json"]) == 0
+    by_index = json.loads(capsys.readouterr().out)
+    assert [s["value"] for s in by_index["scores"]] == [s["value"] for s in by_text["scores"]]
+    assert {s["proxy"]: s["value"] for s in by_text["scores"]}["params"] == 1_073_466
+    assert main(["score", "--arch", BEST, "--batch_size", "4", "--proxies", "[params,zen]"]) == 0
+    assert "1.07347e+06" in capsys.readouterr().out
+
+
+def test_score_equals_the_study(capsys: pytest.CaptureFixture[str]) -> None:
+    from zcbench.bench.store import Store
+
+    assert main(["run", "--sample", "1", "--batch_sizes", "[2]", "--tracker", "none", "--format", "csv"]) == 0
+    rows = Store(Path("results")).read()
+    capsys.readouterr()
+    assert main(["score", "--arch", rows["architecture"][0], "--batch_size", "2", "--json"]) == 0
+    scores = {s["proxy"]: s["value"] for s in json.loads(capsys.readouterr().out)["scores"]}
+    assert {row.proxy: row.value for row in rows.itertuples()} == scores
+
+
+def test_score_of_your_own_network(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("my_nets.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 8), nn.ReLU(), nn.Linear(8, 10))\n"
+        "def wrong():\n"
+        "    return 3\n"
+    )
+    assert main(["score", "my_nets:build", "--json"]) == 0
+    scores = {s["proxy"]: s for s in json.loads(capsys.readouterr().out)["scores"]}
+    assert scores["params"]["value"] == 3072 * 8 + 8 + 90
+    assert scores["zen"]["status"] == "not_applicable"
+    assert scores["zen"]["value"] is None
+    for bad, word in (("my_nets:absent", "absent"), ("nowhere:build", "nowhere"), ("my_nets", "MODULE:FACTORY")):
+        assert word in refused(["score", bad], capsys)
+    assert "int" in refused(["score", "my_nets:wrong"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ([], "either MODULE:FACTORY or --arch"),
+        (["--arch", "|none~0|"], "expected 3 nodes"),
+        (["--arch", BEST.replace("1x1", "2x2")], "unknown operation 'nor_conv_2x2'"),
+        (["--arch", "15625"], "expected 0 to 15624"),
+        (["--arch", BEST, "--batch_size", "0"], "1 to 20"),
+        (["--arch", BEST, "--proxies", "[xen]"], "did you mean zen"),
+    ],
+    ids=str,
+)
+def test_bad_networks_are_one_line(arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert word in refused(["score", *arguments], capsys)
+
+
+@pytest.mark.parametrize("kind", ["proxies", "spaces", "datasets", "studies"])
+def test_lists(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", kind]) == 0
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 100
+    assert main(["list", kind, "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert all(record["name"] in table for record in records)
+
+
+def test_data_where_and_verify(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "where"]) == 0
+    shown = capsys.readouterr().out
+    assert str(Path("data").absolute()) in shown
+    assert "ZCBENCH_DATA is set" in shown
+    assert main(["data", "verify"]) == 0
+    assert "absent" in capsys.readouterr().out
+    path = Path("data/tables/nb201/nats_bench.csv")
+    path.parent.mkdir(parents=True)
+    path.write_text("not the table")
+    assert main(["data", "verify"]) == 1
+    assert "nats_bench.csv differs from the official file" in capsys.readouterr().out
+
+
+def test_real_data_is_verified(real_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "verify", "--data", str(real_data)]) == 0
+    assert "differs" not in capsys.readouterr().out
+
+
+def test_no_command_and_a_wrong_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["fly"]):
+        assert "zcbench --help" in refused(arguments, capsys)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import zcbench
+from zcbench.errors import UnknownNameError
+from zcbench.registry import Registry
+
+ROOT = Path(zcbench.__file__).parent
+MODULES = [m.name for m in pkgutil.walk_packages(zcbench.__path__, "zcbench.") if ".tests" not in m.name]
+
+
+@pytest.mark.parametrize("name", ["zcbench", *MODULES])
+def test_modules_are_documented_and_their_examples_run(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+def test_the_public_surface() -> None:
+    for name in zcbench.__all__:
+        assert getattr(zcbench, name) is not None
+    with pytest.raises(AttributeError, match="colour"):
+        zcbench.colour  # noqa: B018
+
+
+def test_importing_is_light() -> None:
+    script = "import sys, zcbench; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_versions_and_packages_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert zcbench.__version__ == version("zcbench") == project["project"]["version"]
+    folders = {p.parent.relative_to(ROOT) for p in ROOT.rglob("__init__.py") if not {".tox", ".venv"} & set(p.parts)}
+    dotted = {".".join(("zcbench", *folder.parts)) for folder in folders}
+    assert dotted == set(project["tool"]["setuptools"]["packages"])
+
+
+def test_imports_run_one_way() -> None:
+    """Proxies and datasets know nobody else; bench knows both; nothing knows the command line."""
+    for room, forbidden in (
+        ("proxies", ("bench", "datasets", "evolution")),
+        ("datasets", ("bench", "proxies", "evolution")),
+    ):
+        for path in (ROOT / room).glob("*.py"):
+            text = path.read_text()
+            assert not any(f"from ..{other}" in text or f"zcbench.{other}" in text for other in forbidden), path
+
+
+def test_a_registry_suggests_and_refuses() -> None:
+    registry: Registry[int] = Registry("colour")
+    registry.add("red", 1)
+    with pytest.raises(ValueError, match="registered twice"):
+        registry.add("red", 2)
+    with pytest.raises(UnknownNameError, match=r"^unknown colour 'rad': did you mean red\?$"):
+        registry["rad"]
+    with pytest.raises(UnknownNameError, match="known: red"):
+        registry["zzz"]
+    assert "rad" not in registry
+    assert registry.get("rad") is None
+    assert list(registry) == ["red"]

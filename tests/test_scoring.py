@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import zcbench
+from torch import Tensor, nn
+from zcbench.errors import UnknownNameError
+
+Batch = tuple[Tensor, Tensor]
+
+
+def mlp(width: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(768, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def test_score_gives_every_proxy_by_default(batch: Batch) -> None:
+    scores = zcbench.score(mlp(4), *batch)
+    assert list(scores) == list(zcbench.PROXIES)
+    assert scores["params"].value == 768 * 4 + 4 + 50
+    assert scores["zen"].status == "not_applicable"
+
+
+def test_without_labels_the_loss_says_so(batch: Batch) -> None:
+    scores = zcbench.score(mlp(4), batch[0], proxies=["snip", "naswot"])
+    assert scores["snip"].status == "not_applicable"
+    assert "labels" in scores["snip"].message
+    assert scores["naswot"].status == "ok"
+
+
+def test_rank_orders_networks_and_puts_failures_last(batch: Batch) -> None:
+    nets = {"broken": nn.Flatten(), "small": mlp(2), "large": mlp(8)}
+    ranked = zcbench.rank(nets, *batch, proxies=["params", "grad_norm", "eznas_a"])
+    assert ranked["params"] == ["large", "small", "broken"]
+    assert ranked["grad_norm"][-1] == "broken"
+    assert ranked["eznas_a"] == list(nets)
+
+
+def test_a_proxy_of_your_own_is_used_by_name(batch: Batch) -> None:
+    @zcbench.register("test_width", paper="none", direction="lower")
+    def width(probe: zcbench.Probe) -> float:
+        """Take the width of the first linear layer."""
+        return float(probe.net[1].out_features)  # type: ignore[index]
+
+    try:
+        ranked = zcbench.rank({"wide": mlp(9), "narrow": mlp(3)}, *batch, proxies=["test_width"])
+        assert ranked["test_width"] == ["narrow", "wide"]
+    finally:
+        zcbench.PROXIES._items.pop("test_width")
+
+
+def test_unknown_proxies_are_named(batch: Batch) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean snip"):
+        zcbench.score(mlp(2), *batch, proxies=["snap"])
+
+
+def test_out_of_memory_is_a_status(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("planted")
+
+    monkeypatch.setattr("zcbench.proxies.probe.functional_call", full)
+    scores = zcbench.score(mlp(2), *batch, proxies=["snip", "l2_norm"])
+    assert scores["snip"].status == "out_of_memory"
+    assert scores["l2_norm"].status == "ok"
