@@ -59,7 +59,7 @@ class StudyConfig:
 
     version: int = CONFIG_VERSION
     space: str = "nb201"
-    dataset: str = "cifar10-samples"
+    dataset: str = "cifar10"
     accuracy: str = "default"
     proxies: list[str] = field(default_factory=list)
     sample: int = 200

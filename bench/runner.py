@@ -105,6 +105,7 @@ class _Scorer(pl.LightningModule):
         return batch
 
     def on_predict_start(self) -> None:
+        torch.set_num_threads(1)  # in a spawned worker nobody else does
         self.writer = self.study.store.writer()
 
     def on_predict_end(self) -> None:
@@ -148,7 +149,8 @@ class _ProgressBar(Callback):
     """Shows how many networks all workers of this machine have finished."""
 
     def __init__(self, total: int, workers: int) -> None:
-        self.done = multiprocessing.Value("i", 0)
+        # Made for spawning, a counter can be inherited by forks too.
+        self.done = multiprocessing.get_context("spawn").Value("i", 0)
         self.total = total
         self.workers = workers
         self.progress: Progress | None = None

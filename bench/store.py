@@ -207,6 +207,8 @@ def _read_part(part: Path) -> pa.Table:
     try:
         # Not `read_table`: it would read hive partitions into the names of folders.
         table = pq.ParquetFile(part, page_checksum_verification=True).read()
+    except FileNotFoundError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ResultsError(
             f"results part {part} is torn ({one_line(str(error))[:80]}): delete it and run again"

@@ -50,7 +50,7 @@ def read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[
     if not isinstance(labels, list) or len(labels) != len(pixels):
         form = f"{len(labels)}" if isinstance(labels, list) else type(labels).__name__
         raise DataFileError(f"data file {path}: expected a list of {len(pixels)} {labels_key}, got {form}")
-    if not all(type(label) is int and 0 <= label < 2**31 for label in labels):
+    if not all(type(label) is int and abs(label) < 2**31 for label in labels):
         raise DataFileError(f"data file {path}: expected whole numbers as {labels_key}")
     pixels = pixels.view(np.ndarray)
     return pixels.reshape(-1, 3, 32, 32), np.asarray(labels, dtype=np.int64)

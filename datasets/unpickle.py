@@ -17,7 +17,7 @@ Allowed = Mapping[tuple[str, str], Any]
 
 
 class _Kind:
-    """Stands in for `numpy.dtype` and keeps only its code: flags from a file can make numpy take bytes for addresses."""
+    """Stands in for `numpy.dtype`, keeping its code alone: forged flags make numpy take bytes for addresses."""
 
     def __init__(self, code: str, *_: object) -> None:
         self.code = code
@@ -31,7 +31,7 @@ class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, raw = state
-        super().__setstate__((1, shape, _uint8(kind), bool(fortran), raw))
+        super().__setstate__((1, shape, _uint8(kind), np.bool(fortran), raw))
 
 
 def _uint8(kind: object) -> np.dtype[np.uint8]:

@@ -67,7 +67,10 @@ def test_run_writes_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_study_can_be_named_or_given_as_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("mine.yaml").write_text("version: 1\nproxies: [params]\nsample: 4\nbatch_sizes: [2]\ntracker: none\n")
+    Path("mine.yaml").write_text(
+        "version: 1\ndataset: cifar10-samples\naccuracy: analog-baseline\n"
+        "proxies: [params]\nsample: 4\nbatch_sizes: [2]\ntracker: none\n"
+    )
     assert main(["run", "--config", "mine.yaml", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["networks"] == 4
     for name in ("quickstart", "configs/quickstart.yaml"):

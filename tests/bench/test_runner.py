@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from zcbench.bench.protocol import StudyConfig, TrainerConfig
-from zcbench.bench.runner import run
+from zcbench.bench.runner import _quiet_lightning, run
 from zcbench.bench.store import KEY, Store
 from zcbench.bench.study import resolve
 from zcbench.bench.summary import select, summarise
@@ -28,7 +28,15 @@ CHEAP = ["params", "l2_norm", "grad_norm", "jacob_cov", "naswot", "synflow"]
 
 def config(out: Path, **changes: object) -> StudyConfig:
     return dataclasses.replace(
-        StudyConfig(proxies=CHEAP, sample=4, batch_sizes=[2], out=str(out), tracker="none"),
+        StudyConfig(
+            dataset="cifar10-samples",
+            accuracy="analog-baseline",
+            proxies=CHEAP,
+            sample=4,
+            batch_sizes=[2],
+            out=str(out),
+            tracker="none",
+        ),
         **changes,  # type: ignore[arg-type]
     )
 
@@ -195,8 +203,7 @@ def test_lightning_hides_gradients_unless_both_are_set(inference_mode: bool, ena
                 weight = nn.Parameter(torch.ones(1))
                 return (weight * batch).requires_grad and not weight.is_inference()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POSSIBLE_USER_WARNINGS", "off")
+    with _quiet_lightning():
         trainer = pl.Trainer(
             accelerator="cpu",
             logger=False,

@@ -41,7 +41,14 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "nobody"))
     study = resolve(
-        StudyConfig(proxies=["params", "synflow"], sample=5, batch_sizes=[2], out=str(tmp_path / "results"))
+        StudyConfig(
+            dataset="cifar10-samples",
+            accuracy="analog-baseline",
+            proxies=["params", "synflow"],
+            sample=5,
+            batch_sizes=[2],
+            out=str(tmp_path / "results"),
+        )
     )
     run(study)
     rows = select(study)
@@ -58,11 +65,12 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     assert config["batches"] == {"2/0": study.batches[2, 0].hash}
     assert config["environment"]["torch"]
 
-    history = {}
+    history: dict[str, dict[str, Any]] = {}
     for record in found:
         for item in record.history.item:
-            history["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
-    tables = {k: v for k, v in history.items() if isinstance(v, dict) and v.get("_type") == "table-file"}
+            *path, field = list(item.nested_key) or [item.key]
+            history.setdefault("/".join(path), {})[field] = json.loads(item.value_json)
+    tables = {name: value for name, value in history.items() if value.get("_type") == "table-file"}
     table = json.loads((folder / "files" / tables["correlations"]["path"]).read_text())
     flat = dict(zip(table["columns"], table["data"][0], strict=True))
     assert flat["proxy"] == rankings[0].proxy
@@ -82,7 +90,16 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_tracking_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    study = resolve(StudyConfig(proxies=["params"], sample=3, batch_sizes=[2], out=str(tmp_path / "results")))
+    study = resolve(
+        StudyConfig(
+            dataset="cifar10-samples",
+            accuracy="analog-baseline",
+            proxies=["params"],
+            sample=3,
+            batch_sizes=[2],
+            out=str(tmp_path / "results"),
+        )
+    )
     run(study)
     rows = select(study)
     assert track(study, rows, summarise(study, rows)) == "not tracked: WANDB_MODE is disabled"
