@@ -31,7 +31,7 @@ class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, raw = state
-        super().__setstate__((1, shape, _uint8(kind), np.bool(fortran), raw))
+        super().__setstate__((1, shape, _uint8(kind), bool(fortran), raw))  # type: ignore[arg-type]
 
 
 def _uint8(kind: object) -> np.dtype[np.uint8]:
