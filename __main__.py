@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(arguments: Namespace) -> int:
     """Score networks of a space and print how well every proxy ranks them."""
     config = _study_config(arguments)
-    from .bench.report.table import as_csv, as_json, terminal
+    from .bench.report.table import as_csv, as_json, as_svg, terminal
     from .bench.runner import run as run_study
     from .bench.study import resolve
     from .bench.summary import select, summarise
@@ -62,10 +62,15 @@ def run(arguments: Namespace) -> int:
         return 0
     rows = select(study)
     rankings = summarise(study, rows)
-    if arguments.format == "table":
-        _print(terminal(rankings, study.truth.label))
-    else:
-        print(as_csv(rankings) if arguments.format == "csv" else as_json(rankings), end="")
+    match arguments.format:
+        case "table":
+            _print(terminal(rankings, study.truth.label))
+        case "csv":
+            print(as_csv(rankings), end="")
+        case "json":
+            print(as_json(rankings), end="")
+        case "svg":
+            print(as_svg(terminal(rankings, study.truth.label)))
     print(f"scores: {study.store.folder}", file=sys.stderr)
     if config.tracker == "wandb":
         from .bench.tracking import track
@@ -155,7 +160,7 @@ def _parser() -> Parser:
     study.add_argument("--config", action="config", help="a YAML file, or a name from `zcbench list studies`")
     study.add_class_arguments(StudyConfig, as_group=False)
     study.add_argument(
-        "--format", choices=["table", "csv", "json"], default="table", help="what goes to standard output"
+        "--format", choices=["table", "csv", "json", "svg"], default="table", help="what goes to standard output"
     )
     commands.add_subcommand("run", study, help=run.__doc__)
 

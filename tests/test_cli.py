@@ -64,6 +64,9 @@ def test_run_writes_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [r["proxy"] for r in records] == [r["proxy"] for r in table]
     assert float(table[0]["rho"]) == records[0]["rho"]
     assert records[0]["networks"] == 3
+    assert main(["run", *TINY, "--format", "svg"]) == 0
+    assert "naswot" in (picture := capsys.readouterr().out)
+    assert picture.startswith("<svg")
 
 
 def test_a_study_can_be_named_or_given_as_a_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from ..summary import Ranking
@@ -39,6 +40,13 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
             f"{r.ms:.0f}" if r.ms >= 10 else f"{r.ms:.1f}",
         )
     return table
+
+
+def as_svg(table: Table) -> str:
+    """Draw a table as a picture of a terminal; equal tables give equal bytes."""
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(table)
+    return console.export_svg(title="zcbench run", unique_id="zcbench")
 
 
 def as_csv(rankings: Sequence[Ranking]) -> str:
