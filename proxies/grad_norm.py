@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .passes import LOSS
 from .probe import Probe
 from .registry import register
@@ -19,3 +21,16 @@ def grad_norm(probe: Probe) -> float:
     the global norm of the paper's text. A layer that no path reaches adds zero.
     """
     return sum(float(gradient.norm()) for _, gradient in probe.weights_and_gradients(LOSS))
+
+
+@register("grad_norm.all_params", needs=[LOSS], paper="the gradient norm of Zen-NAS (ICCV 2021) and AZ-NAS (CVPR 2024)")
+def grad_norm_of_all_parameters(probe: Probe) -> float:
+    r"""Take the L2 norm of the loss gradient of all parameters together.
+
+    $$\sqrt{\sum_\theta \left( \frac{\partial L}{\partial \theta} \right)^2}$$
+
+    biases and norm layers included, L the mean cross entropy on the images, weights as given. Zen-NAS and AZ-NAS draw
+    the weights, the inputs and the labels at random instead.
+    """
+    squares = [float(gradient.double().square().sum()) for gradient in probe.gradients(LOSS).values()]
+    return math.sqrt(sum(squares))

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from .passes import JACOBIAN
 from .probe import Probe
 from .registry import register
 
 EPSILON = 1e-5
+
+
+def correlations(rows: Tensor) -> Tensor:
+    """Return the correlation matrix `(N, N)` of rows `(N, D)`, NaN where a row is constant."""
+    centred = rows - rows.mean(1, keepdim=True)
+    unit = centred / centred.norm(dim=1, keepdim=True)
+    matrix: Tensor = unit @ unit.T
+    return matrix
 
 
 @register(
@@ -27,9 +36,7 @@ def jacob_cov(probe: Probe) -> float:
     authors call a general eigenvalue solver, which can return complex pairs; the matrix is symmetric and is treated so.
     """
     jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
-    centred = jacobian - jacobian.mean(1, keepdim=True)
-    rows = centred / centred.norm(dim=1, keepdim=True)
-    correlation = rows @ rows.T
+    correlation = correlations(jacobian)
     if not torch.isfinite(correlation).all():
         return float("nan")
     shifted = torch.linalg.eigvalsh(correlation) + EPSILON

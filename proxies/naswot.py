@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .passes import DATA, Tap, relus
+from .passes import DATA, Forward, Tap, relus
 from .probe import Probe
 from .registry import register
 
@@ -21,6 +21,12 @@ def _agreement(activation: Tensor) -> Tensor:
 
 
 CODES = Tap(DATA, at=relus, reduce=_agreement)
+EVAL = Forward(mode="eval", graph=False)
+EVAL_CODES = Tap(EVAL, at=relus, reduce=_agreement)
+
+
+def _log_determinant(kernels: list[Tensor]) -> float:
+    return float(torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet)
 
 
 @register("naswot", needs=[CODES], paper="Mellor et al., Neural Architecture Search without Training, ICML 2021, eq. 2")
@@ -35,5 +41,30 @@ def naswot(probe: Probe) -> float:
     Deviation: the authors select modules by the letters "ReLU" in the class name, which also hits the benchmark's
     ReLU-Conv-BN containers and counts every ReLU but the last twice. Here each ReLU counts once.
     """
-    kernels = [kernel for _, kernel in probe.tap(CODES)]
-    return float(torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet)
+    return _log_determinant([kernel for _, kernel in probe.tap(CODES)])
+
+
+@register("naswot.eval", needs=[EVAL_CODES], paper="naswot, with batch norm in eval mode")
+def naswot_in_eval_mode(probe: Probe) -> float:
+    r"""Compute naswot in eval mode, where batch norm uses its running statistics (0 and 1 in a new network).
+
+    $$\log |\det K|$$
+    """
+    return _log_determinant([kernel for _, kernel in probe.tap(EVAL_CODES)])
+
+
+@register("naswot.as_released", needs=[CODES], paper="Mellor et al., ICML 2021, as their code counts")
+def naswot_as_released(probe: Probe) -> float:
+    r"""Compute naswot with every ReLU that opens a ReLU-Conv-BatchNorm container counted twice.
+
+    $$\log |\det (K + K_{\text{containers}})|$$
+
+    The authors' code does this on the benchmark's networks: it looks for "ReLU" in class names, and finds containers
+    too.
+    """
+    return _log_determinant([kernel * (1 + _opens_container(probe.net, name)) for name, kernel in probe.tap(CODES)])
+
+
+def _opens_container(net: nn.Module, name: str) -> bool:
+    parent = net.get_submodule(name.rpartition(".")[0])
+    return isinstance(parent, nn.Sequential) and len(parent) == 3 and parent[0] is net.get_submodule(name)

@@ -24,7 +24,8 @@ class Forward:
 
     Attributes:
         init: Where parameters and buffers come from, a name of `inits.INITS`.
-        inputs: Names of the input tensors, run one after the other on the same buffers.
+        inputs: Names of the input tensors, run one after the other on the same buffers. `data[i/n]` is the i-th of n
+            equal slices of the images, and its loss is on their labels.
         mode: `train` or `eval`; `linear` is train mode with every norm layer replaced by the identity.
         dtype: Cast of parameters, buffers and inputs; None keeps the network's own.
         graph: Whether the pass can be differentiated.
@@ -43,11 +44,15 @@ class Backward:
 
     Attributes:
         forward: The pass that is differentiated.
-        objective: `loss`, the mean cross entropy with the labels, or `ones`, the sum of all outputs.
+        objective: `loss`, the mean cross entropy with the labels; `ones`, the sum of all outputs; `samples`, for every
+            image the sum of its outputs, one vectorised pass whose gradients have a first dimension of N.
+        order: 1 for the gradient; 2 for the Hessian times the gradient of convolution and linear weights, which takes a
+            backward pass that can be differentiated and another one through it.
     """
 
     forward: Forward
-    objective: Literal["loss", "ones"]
+    objective: Literal["loss", "ones", "samples"]
+    order: int = 1
 
 
 @dataclass(frozen=True)

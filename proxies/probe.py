@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -139,10 +140,14 @@ class Probe:
         return self._traces[forward]
 
     def gradients(self, gradient: Gradient) -> dict[str, Tensor]:
-        """Return the gradient of every parameter by name, zeros where no path leads to it."""
+        """Return the gradient of every parameter by name, zeros where no path leads to it.
+
+        For the objective `samples`, gradients have a first dimension of N.
+        """
         found = self._differentiate(gradient).parameters
-        parameters = self.trace(gradient.backward.forward).parameters
-        return {name: _or_zeros(found[name], parameter) for name, parameter in parameters.items()}
+        trace = self.trace(gradient.backward.forward)
+        each = (len(trace.outputs[0]),) if gradient.backward.objective == "samples" else ()
+        return {name: _or_zeros(found[name], leaf, each) for name, leaf in trace.parameters.items()}
 
     def input_gradient(self, gradient: Gradient) -> Tensor:
         """Return the gradient of the input `(N, C, H, W)`, zeros where no path leads to it."""
@@ -171,8 +176,7 @@ class Probe:
             parameters = (
                 dict(self.net.named_parameters()) if forward.init == "given" else self.trace(forward).parameters
             )
-            names = [f"{layer}.weight" if layer else "weight" for layer in layers(self.net)]
-            self._weights[forward] = {name: parameters[name].detach().double() for name in names}
+            self._weights[forward] = {name: parameters[name].detach().double() for name in self._layer_weights()}
         return self._weights[forward]
 
     def weights_and_gradients(self, gradient: Gradient) -> list[tuple[Tensor, Tensor]]:
@@ -299,11 +303,11 @@ class Probe:
             keep = bool(later - {None, backward, *self._gradients})
             self._running.backward = backward
             try:
-                gradients = list(torch.autograd.grad(scalar, leaves, retain_graph=keep, allow_unused=True))
+                gradients = self._autograd(trace, scalar, leaves, backward, keep)
             finally:
                 self._running.backward = None
             trace.graph_freed = not keep
-        self.backwards += 1
+        self.backwards += backward.order
         watched = [w for w in trace.watched if w.tap.source == backward]
         for tap in self._plan:
             if isinstance(tap, Tap) and tap.source == backward and tap not in self._errors:
@@ -329,12 +333,50 @@ class Probe:
             of.add("input")
         return frozenset(of)
 
+    def _autograd(
+        self, trace: Trace, scalar: Tensor, leaves: list[Tensor], backward: Backward, keep: bool
+    ) -> list[Tensor | None]:
+        if backward.objective == "samples":
+            options: dict[str, Any] = {"retain_graph": True, "allow_unused": True}
+            each = torch.eye(len(scalar), dtype=scalar.dtype, device=scalar.device)
+            try:  # one product with the identity: row n is the gradient of image n's outputs
+                return list(torch.autograd.grad(scalar, leaves, each, is_grads_batched=True, **options))
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:  # an operation that cannot be batched, as group norm's gradient
+                rows = [torch.autograd.grad(scalar, leaves, unit, **options) for unit in each]
+            return [None if of[0] is None else torch.stack(of) for of in zip(*rows, strict=True)]
+        if backward.order == 1:
+            return list(torch.autograd.grad(scalar, leaves, retain_graph=keep, allow_unused=True))
+        weights = [trace.parameters[name] for name in self._layer_weights()]
+        first: Sequence[Tensor | None] = torch.autograd.grad(scalar, weights, create_graph=True, allow_unused=True)
+        product = sum(((g.detach() * g).sum() for g in first if g is not None), scalar.new_zeros(()))
+        if not product.requires_grad:
+            return [None] * len(leaves)
+        return list(torch.autograd.grad(product, leaves, retain_graph=keep, allow_unused=True))
+
+    def _layer_weights(self) -> list[str]:
+        return [f"{layer}.weight" if layer else "weight" for layer in layers(self.net)]
+
     def _scalar(self, trace: Trace, backward: Backward) -> Tensor:
+        outputs = trace.outputs[0]
+        if backward.objective == "samples":
+            return outputs.sum(1)
         if backward.objective == "ones":
-            return trace.outputs[0].sum()
+            return outputs.sum()
         if self.y is None:
             raise NotApplicableError("the loss needs labels, and none were given")
-        return nn.functional.cross_entropy(trace.outputs[0], self.y)
+        return nn.functional.cross_entropy(outputs, self.y[self._images(backward.forward.inputs[0])])
+
+    def _images(self, name: str) -> slice:
+        """Return which images an input holds: all of them, or the i-th of n equal slices for `data[i/n]`."""
+        if not (found := re.fullmatch(r"data\[(\d+)/(\d+)\]", name)):
+            return slice(None)
+        part, parts = int(found[1]), int(found[2])
+        if len(self.x) < parts:
+            raise NotApplicableError(f"{parts} batches need as many images, there are {len(self.x)}")
+        size = len(self.x) // parts
+        return slice(part * size, (part + 1) * size)
 
     def _input(self, name: str) -> Tensor:
         if name in self._inputs:
@@ -348,6 +390,8 @@ class Probe:
                 return torch.randn(self.x.shape, generator=self.generator(name)).to(self.x)
             case "noise+0.01*noise2":
                 return self._input("noise") + 0.01 * self._input("noise2")
+        if name.startswith("data["):
+            return self.x[self._images(name)]
         raise ValueError(f"no input is called '{name}'")
 
     def _once(self, key: Forward | Backward, run: Callable[[], R]) -> R:
@@ -387,8 +431,8 @@ def _items(output: object) -> tuple[object, ...]:
     return tuple(output) if isinstance(output, (tuple, list)) else (output,)
 
 
-def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
-    return torch.zeros_like(leaf) if gradient is None else gradient
+def _or_zeros(gradient: Tensor | None, leaf: Tensor, each: tuple[int, ...] = ()) -> Tensor:
+    return leaf.new_zeros(each + tuple(leaf.shape)) if gradient is None else gradient
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ class Proxy:
         """How many forward and backward passes it runs alone."""
         forwards = {forward_of(need) for need in self.needs}
         backwards = {b for b in map(backward_of, self.needs) if b}
-        return sum(len(forward.inputs) for forward in forwards), len(backwards)
+        return sum(len(forward.inputs) for forward in forwards), sum(b.order for b in backwards)
 
     def card(self) -> dict[str, Any]:
         """Return the card as plain values, for JSON."""

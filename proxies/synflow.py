@@ -27,3 +27,22 @@ def synflow(probe: Probe) -> float:
     score is the plain sum, not its logarithm; ranks are the same.
     """
     return sum(float((weight * gradient).abs().sum()) for weight, gradient in probe.weights_and_gradients(FLOW))
+
+
+WITH_NORMS = Gradient(
+    Backward(Forward(init="absolute", inputs=("ones",), mode="train", dtype=torch.float64), "ones"), of="parameters"
+)
+
+
+@register(
+    "synflow.bn", needs=[WITH_NORMS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021"
+)
+def synflow_with_norms(probe: Probe) -> float:
+    r"""Compute synflow with batch norm left in, in train mode on the one image of ones.
+
+    $$\sum_l \sum_{w \in W_l} \Big| |w| \, \frac{\partial R}{\partial |w|} \Big|$$
+
+    Kept for comparison: the norm undoes what synflow measures.
+    """
+    pairs = probe.weights_and_gradients(WITH_NORMS)
+    return sum(float((weight * gradient).abs().sum()) for weight, gradient in pairs)

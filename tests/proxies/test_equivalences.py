@@ -181,3 +181,111 @@ def test_zen_reads_neither_images_nor_weights(doubles: Batch) -> None:
 def test_labels_matter_where_they_are_read(name: str, doubles: Batch) -> None:
     x, y = doubles
     assert score(name, body(), x, y) != score(name, body(), x, (y + 1) % 10)
+
+
+def test_the_norm_of_all_parameters_is_the_global_one(doubles: Batch) -> None:
+    net, (x, y) = body(), doubles
+    nn.functional.cross_entropy(net(x), y).backward()
+    expected = torch.cat([p.grad.flatten() for p in net.parameters()]).norm().item()
+    assert score("grad_norm.all_params", body(), x, y) == pytest.approx(expected, rel=1e-12)
+
+
+def test_grasp_equals_the_hessian_written_out() -> None:
+    x = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, 1, 2, 0, 1, 2])
+    torch.manual_seed(0)
+    net = nn.Linear(4, 3).double()
+    weight = net.weight.detach().flatten()
+
+    def loss(w: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(x @ w.view(3, 4).T + net.bias.detach(), y)
+
+    hessian = torch.autograd.functional.hessian(loss, weight)
+    gradient = torch.autograd.functional.jacobian(loss, weight)
+    assert score("grasp", net, x, y) == pytest.approx(-(weight @ hessian @ gradient).item(), rel=1e-10)
+
+
+def test_logsynflow_damps_each_gradient(doubles: Batch) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3, 2), nn.Linear(2, 2)).double()
+    x = torch.ones(1, 3, 1, 1, dtype=torch.float64)
+    first, second = (net[i].weight.detach().abs() for i in (1, 2))
+    hidden = first.sum(1) + net[1].bias.detach().abs()
+    flow = second.sum(0)[:, None].expand(2, 3)  # dR/d|w| of the first layer, all inputs being one
+    expected = (first * torch.log1p(flow)).sum() + (second * torch.log1p(hidden.expand(2, 2))).sum()
+    assert score("logsynflow", net, x) == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_counts_and_accuracy(doubles: Batch) -> None:
+    net, (x, y) = body(), doubles
+    assert score("conv_count", net, x) == 2
+    assert score("relu_count", net, x) == 2
+    assert score("vkdnw_dim", net, x) == 9
+    expected = (net(x).argmax(1) == y).double().mean().item()
+    assert score("accuracy_at_init", body(), x, y) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "train"), [("naswot_conv", True), ("naswot_conv.eval", False), ("naswot.eval", False)]
+)
+def test_other_kernels_equal_hamming_distances(name: str, train: bool, doubles: Batch) -> None:
+    net = body().train(train)
+    codes = []
+    for i in (0, 3, 8) if "conv" in name else (2, 5):
+        net[i].register_forward_hook(lambda _m, _i, out: codes.append((out > 0).flatten(1).numpy()))
+    with torch.no_grad():
+        net(doubles[0])
+    joined = np.concatenate(codes, axis=1)
+    kernel = joined.shape[1] * (1 - cdist(joined, joined, "hamming"))
+    assert score(name, body(), doubles[0]) == pytest.approx(np.linalg.slogdet(kernel)[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("images", [3, 63, 130])
+def test_swap_counts_distinct_columns(images: int) -> None:
+    x = torch.randn(images, 2, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Conv2d(2, 3, 1), nn.ReLU(), nn.Flatten(), nn.Linear(75, 10)).double()
+    weight = torch.empty(3, 2, 1, 1).normal_(generator=torch.Generator().manual_seed(0)).double()
+    on = (nn.functional.conv2d(x, weight) > 0).flatten(1)
+    assert score("swap", net, x) == len(np.unique(on.numpy(), axis=1).T)
+
+
+def test_zico_by_hand() -> None:
+    x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, 1, 1, 0])
+    torch.manual_seed(0)
+    net = nn.Linear(3, 2).double()
+    halves = []
+    for part in (slice(0, 2), slice(2, 4)):
+        (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(net(x[part]), y[part]), [net.weight])
+        halves.append(gradient.numpy())
+    both = np.stack(halves)
+    expected = math.log((np.abs(both).mean(0) / both.std(0)).sum())
+    assert score("zico", net, x, y) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_ntk_condition_equals_a_loop_over_images(train: bool, doubles: Batch) -> None:
+    net = body().train(train)
+    outputs, rows = net(doubles[0]).sum(1), []
+    weights = [p for name, p in net.named_parameters() if "weight" in name]
+    for output in outputs:
+        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(output, weights, retain_graph=True)]))
+    singular = torch.linalg.svdvals(torch.stack(rows))
+    name = "ntk_condition" if train else "ntk_condition.eval"
+    assert score(name, body(), doubles[0]) == pytest.approx(((singular[0] / singular[-1]) ** 2).item(), rel=1e-6)
+
+
+def test_epe_nas_of_one_image_a_class_is_a_constant(doubles: Batch) -> None:
+    x, y = doubles
+    assert score("epe_nas", body(), x, y) == pytest.approx(8 * math.log(1 + 1e-5), rel=1e-9)
+
+
+def test_epe_nas_with_many_classes_compares_them(doubles: Batch) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(768, 16), nn.ReLU(), nn.Linear(16, 120)).double()
+    x, y = doubles[0], torch.tensor([0, 0, 0, 119, 119, 7, 7, 7])
+    inputs = x.clone().requires_grad_()
+    net(inputs).sum().backward()
+    sums = [np.mean(np.log(np.abs(np.corrcoef(inputs.grad[y == c].flatten(1).numpy())) + 1e-5)) for c in (0, 7, 119)]
+    expected = sum(abs(a - b) for a in sums for b in sums) / 3
+    assert score("epe_nas", net, x, y) == pytest.approx(expected, rel=1e-9)

@@ -12,6 +12,16 @@ from zcbench.bench.parity import Comparison, batches, compare
 from zcbench.proxies import PROXIES
 
 SYNTHETIC = Path(__file__).parent / "synthetic"
+# No code of the authors gave values for these; tests/proxies/test_equivalences.py has their formulas.
+WITHOUT_REFERENCE = {
+    "grad_norm.all_params",
+    "logsynflow",
+    "conv_count",
+    "relu_count",
+    "accuracy_at_init",
+    "naswot_conv",
+    "naswot.eval",
+}
 
 
 def failures(comparisons: list[Comparison]) -> list[str]:
@@ -38,8 +48,7 @@ def test_inputs_are_the_ones_the_values_were_made_with() -> None:
 def test_synthetic_networks() -> None:
     comparisons = list(compare(SYNTHETIC))
     assert failures(comparisons) == []
-    assert {c.case.proxy for c in comparisons} == set(PROXIES)
-    assert len(comparisons) == 5 * 28  # networks times variants
+    assert set(PROXIES) - {c.case.proxy for c in comparisons} == WITHOUT_REFERENCE
 
 
 def test_networks_on_cifar10(public_reference: Path) -> None:
@@ -51,13 +60,11 @@ def test_networks_on_cifar10(public_reference: Path) -> None:
 def test_permuted_nodes_give_identical_scores(public_reference: Path) -> None:
     values = {}
     for net in ("n05_iso_a", "n07_iso_c_permuted"):
-        values[net] = {
-            (c.case.proxy, c.case.variant, c.batch): c.value for c in compare(public_reference) if c.net == net
-        }
+        values[net] = {(c.case.proxy, c.case.variant, c.batch): c.value for c in compare(public_reference, [net])}
     first, second = values.values()
     assert first == second
 
 
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.linalg, "eigvalsh", lambda matrix: torch.ones(len(matrix), dtype=matrix.dtype))
-    assert any("jacob_cov" in line for line in failures(list(compare(SYNTHETIC))))
+    assert any("jacob_cov" in line for line in failures(list(compare(SYNTHETIC, ["n01_all_conv3x3"]))))

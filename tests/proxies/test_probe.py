@@ -56,7 +56,8 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
         (("zen",), 2, 0),
         (("eznas_a",), 1, 1),
         (EIGHT, 2, 3),
-        (tuple(PROXIES), 5, 4),
+        # Beside those: synflow with norms, grasp (0, 2), eval mode, swap, two and four slices, per-sample gradients twice.
+        (tuple(PROXIES), 15, 15),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, tuple) else str(value),
 )

@@ -1,0 +1,21 @@
+"""Flow of a linearised network, large gradients damped."""
+
+from __future__ import annotations
+
+from .probe import Probe
+from .registry import register
+from .synflow import FLOW
+
+
+@register(
+    "logsynflow", needs=[FLOW], paper="Cavagnero et al., FreeREA, WACV 2023, section 3 (formula; no reference code)"
+)
+def logsynflow(probe: Probe) -> float:
+    r"""Sum weight times the logarithm of its gradient in the network of absolute weights.
+
+    $$\text{logsynflow} = \sum_l \sum_{w \in W_l} |w| \, \log\left( 1 + \frac{\partial R}{\partial |w|} \right)$$
+
+    with R as in synflow, every batch norm the identity, float64. Not the logarithm of synflow's sum, which ranks as
+    synflow.
+    """
+    return sum(float((weight * gradient.log1p()).sum()) for weight, gradient in probe.weights_and_gradients(FLOW))

@@ -1,0 +1,18 @@
+"""The number of ReLUs."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from .passes import named
+from .probe import Probe
+from .registry import register
+
+
+@register("relu_count", paper="structural baseline")
+def relu_count(probe: Probe) -> float:
+    r"""Count the ReLU modules.
+
+    $$|\{l : l \text{ is a ReLU}\}|$$
+    """
+    return float(len(named(probe.net, (nn.ReLU, nn.ReLU6))))

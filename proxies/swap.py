@@ -1,0 +1,45 @@
+"""How many patterns the images draw on a network's ReLUs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import NotApplicableError
+from .passes import Forward, Tap, relus
+from .probe import Probe
+from .registry import register
+
+#: Bits of one integer that hold one image each.
+_WORD = 62
+
+
+def _patterns(activation: Tensor) -> Tensor | None:
+    """Return the distinct on/off patterns over images of the units of a feature map, `(P, words)` int64."""
+    if activation.ndim != 4:
+        return None
+    on = (activation > 0).permute(0, 2, 3, 1).flatten(1)
+    words = []
+    for start in range(0, len(on), _WORD):
+        part = on[start : start + _WORD].long()
+        words.append((part << torch.arange(len(part), device=part.device)[:, None]).sum(0))
+    distinct: Tensor = torch.unique(torch.stack(words, 1), dim=0)
+    return distinct
+
+
+PATTERNS = Tap(Forward(init="gaussian", graph=False), at=relus, reduce=_patterns)
+
+
+@register("swap", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.3", batch_size=16)
+def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
+    r"""Count the distinct patterns that the images draw on single ReLU units.
+
+    $$\text{swap} = \left| \{ (1[a_u(x_1) > 0], \dots, 1[a_u(x_N) > 0]) : u \} \right|$$
+
+    over the units u of all ReLU feature maps, Gaussian weights, batch norm in train mode. At most $2^N$, so small
+    batches saturate. One draw of weights a seed; the authors average 32.
+    """
+    found = [codes for _, codes in probe.tap(patterns) if codes is not None]
+    if not found:
+        raise NotApplicableError("the network has no ReLU on a feature map")
+    return float(len(torch.unique(torch.cat(found), dim=0)))

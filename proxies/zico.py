@@ -1,0 +1,53 @@
+"""How large gradients are beside how much they vary between batches."""
+
+from __future__ import annotations
+
+import torch
+
+from .passes import Backward, Forward, Gradient
+from .probe import Probe
+from .registry import register
+
+
+def _slices(count: int) -> tuple[Gradient, ...]:
+    passes = [Forward(inputs=(f"data[{i}/{count}]",)) for i in range(count)]
+    return tuple(Gradient(Backward(forward, "loss"), of="parameters") for forward in passes)
+
+
+TWO, FOUR = _slices(2), _slices(4)
+
+
+def _inverse_variation(probe: Probe, batches: tuple[Gradient, ...]) -> float:
+    total = 0.0
+    for layer in zip(*(probe.weights_and_gradients(batch) for batch in batches), strict=True):
+        gradients = torch.stack([gradient for _, gradient in layer])
+        spread = gradients.std(0, correction=0)
+        varies = spread > 0
+        ratio = (gradients.abs().mean(0)[varies] / spread[varies]).sum()
+        if ratio > 0:
+            total += float(ratio.log())
+    return total
+
+
+@register("zico", needs=TWO, paper="Li et al., ZiCo, ICLR 2023, eq. 13", batch_size=128)
+def zico(probe: Probe) -> float:
+    r"""Add up, over layers, the logarithm of the inverse coefficient of variation of gradients.
+
+    $$\text{zico} = \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{\operatorname{mean}_b |g_{bw}|}{\sigma_w}$$
+
+    with $g_b$ the gradient of the mean cross entropy on batch b, here one half of the images, and $\sigma$ the
+    population standard deviation of the signed gradients over batches: so the authors' code; the paper prints that of
+    their absolute values. Convolution and linear weights, batch norm in train mode. With two batches the sum is
+    dominated by weights whose gradients happen to be nearly equal, and reproducible to a few percent only (statistics
+    are float64 here, the pass is not); `zico.b4` is stable. A layer whose gradients do not vary adds nothing.
+    """
+    return _inverse_variation(probe, TWO)
+
+
+@register("zico.b4", needs=FOUR, paper="Li et al., ZiCo, ICLR 2023, eq. 13, with four batches", batch_size=128)
+def zico_of_four_batches(probe: Probe) -> float:
+    r"""Compute zico from four quarters of the images.
+
+    $$\sum_l \log \sum_w \operatorname{mean}_b |g_{bw}| / \sigma_w$$
+    """
+    return _inverse_variation(probe, FOUR)
