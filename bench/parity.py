@@ -204,38 +204,36 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
         rows = list(csv.DictReader(stream))
     known = batches(folder)
     sizes = {(r["net"], r["batch"], r["proxy"]): _number(r["value"]) for r in rows if r["variant"] == "float64"}
-    for net, group in itertools.groupby(sorted(rows, key=lambda r: r["net"]), key=lambda r: r["net"]):
-        if nets is not None and net not in nets:
-            continue
-        probes = _Probes(folder / "nets" / f"{net}.npz", known)
-        for row in group:
-            case = cases.get((row["proxy"], row["variant"]))
-            if case is None or "[:1]" in row["batch"]:
-                continue
+    wanted = [
+        (row, case)
+        for row in rows
+        if (case := cases.get((row["proxy"], row["variant"])))
+        and "[:1]" not in row["batch"]
+        and (nets is None or row["net"] in nets)
+    ]
+
+    def probed(item: tuple[dict[str, str], Case]) -> tuple[str, str, str]:
+        """Return what one probe serves: a network, its images, a dtype."""
+        first = item[0]["batch"].split("+")[0]
+        return item[0]["net"], first if first in known else next(iter(known)), str(item[1].dtype)
+
+    for (net, images, _), items in itertools.groupby(sorted(wanted, key=probed), key=probed):
+        group = list(items)
+        probe = _probe(folder / "nets" / f"{net}.npz", known, images, [case for _, case in group])
+        for row, case in group:
             expected = _number(row["value"], case.stands_for_nan)
-            value = case.compute(probes.probe(row["batch"], case.dtype))
+            value = case.compute(probe)
             size = sizes.get((net, row["batch"], case.scale or ""), expected)
-            tolerance = case.tolerance["N5" in net]
-            yield Comparison(case, net, row["batch"], expected, value, _difference(value, expected, size), tolerance)
+            difference = _difference(value, expected, size)
+            yield Comparison(case, net, row["batch"], expected, value, difference, case.tolerance["N5" in net])
 
 
-class _Probes:
-    """Probes of one network, one per batch and dtype, each with all passes of all proxies planned."""
-
-    def __init__(self, path: Path, known: dict[str, tuple[Tensor, Tensor]]) -> None:
-        self.path = path
-        self.known = known
-        self.made: dict[tuple[str, torch.dtype], Probe] = {}
-
-    def probe(self, batch: str, dtype: torch.dtype) -> Probe:
-        first = batch.split("+", maxsplit=1)[0]
-        name = first if first in self.known else next(iter(self.known))
-        if (name, dtype) not in self.made:
-            x, y = self.known[name]
-            noise = {key: self.known[key][0].to(dtype) for key in ("noise", "noise2")}
-            needs = [need for proxy in PROXIES.values() for need in proxy.needs]
-            self.made[name, dtype] = Probe(load(self.path).to(dtype), x.to(dtype), y, plan=needs, inputs=noise)
-        return self.made[name, dtype]
+def _probe(path: Path, known: dict[str, tuple[Tensor, Tensor]], images: str, cases: list[Case]) -> Probe:
+    dtype = cases[0].dtype
+    x, y = known[images]
+    noise = {key: known[key][0].to(dtype) for key in ("noise", "noise2")}
+    plan = [need for name in {case.proxy: None for case in cases} for need in PROXIES[name].needs]
+    return Probe(load(path).to(dtype), x.to(dtype), y, plan=plan, inputs=noise)
 
 
 def _number(text: str, stands_for_nan: float | None = None) -> float:

@@ -269,7 +269,8 @@ def test_ntk_condition_equals_a_loop_over_images(train: bool, doubles: Batch) ->
     outputs, rows = net(doubles[0]).sum(1), []
     weights = [p for name, p in net.named_parameters() if "weight" in name]
     for output in outputs:
-        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(output, weights, retain_graph=True)]))
+        gradients = torch.autograd.grad(output, weights, retain_graph=True)
+        rows += [torch.cat([gradient.flatten() for gradient in gradients])]
     singular = torch.linalg.svdvals(torch.stack(rows))
     name = "ntk_condition" if train else "ntk_condition.eval"
     assert score(name, body(), doubles[0]) == pytest.approx(((singular[0] / singular[-1]) ** 2).item(), rel=1e-6)

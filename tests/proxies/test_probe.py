@@ -56,7 +56,7 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
         (("zen",), 2, 0),
         (("eznas_a",), 1, 1),
         (EIGHT, 2, 3),
-        # Beside those: synflow with norms, grasp (0, 2), eval mode, swap, two and four slices, per-sample gradients twice.
+        # Beside those: synflow with norms, grasp (0, 2), eval mode, swap, two and four slices, samples in both modes.
         (tuple(PROXIES), 15, 15),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, tuple) else str(value),
