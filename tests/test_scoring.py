@@ -50,7 +50,7 @@ def test_a_proxy_of_your_own_is_used_by_name(batch: Batch) -> None:
 
 def test_unknown_proxies_are_named(batch: Batch) -> None:
     with pytest.raises(UnknownNameError, match="did you mean snip"):
-        zcbench.score(mlp(2), *batch, proxies=["snap"])
+        zcbench.score(mlp(2), *batch, proxies=["snipp"])
 
 
 def test_out_of_memory_is_a_status(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
