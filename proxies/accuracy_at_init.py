@@ -8,7 +8,7 @@ from .probe import Probe
 from .registry import register
 
 
-@register("accuracy_at_init", needs=[DATA], paper="baseline")
+@register("accuracy_at_init", needs=[DATA], paper="baseline", labels=True)
 def accuracy_at_init(probe: Probe) -> float:
     r"""Take the share of images whose label has the largest logit.
 

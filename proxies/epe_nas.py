@@ -17,7 +17,9 @@ EPSILON = 1e-5
 MANY = 100
 
 
-@register("epe_nas", needs=[JACOBIAN], paper="Lopes et al., EPE-NAS, ICANN 2021; as in NAS-Bench-Suite-Zero")
+@register(
+    "epe_nas", needs=[JACOBIAN], paper="Lopes et al., EPE-NAS, ICANN 2021; as in NAS-Bench-Suite-Zero", labels=True
+)
 def epe_nas(probe: Probe) -> float:
     r"""Add up the correlations of the input gradients of images of one class.
 
@@ -25,7 +27,7 @@ def epe_nas(probe: Probe) -> float:
 
     with $R_c$ the row correlations of the input gradients (see jacob_cov) of the images labelled c; a single image has
     $R_c = 1$. With more than 100 classes, s is divided by the number of entries and the score is the mean over classes
-    of $\sum_{c'} |s_c - s_{c'}|$. NaN where an image has no gradient.
+    of $\sum_{c'} |s_c - s_{c'}|$. NaN where one of several images of a class has no gradient.
     """
     if probe.y is None:
         raise NotApplicableError("classes need labels, and none were given")

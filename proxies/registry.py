@@ -33,6 +33,7 @@ class Proxy:
         paper: Where it is defined.
         direction: Whether its authors take a `higher` or a `lower` score for the better network.
         batch_size: The batch size of its protocol, used where a study does not name one.
+        labels: Whether it reads labels other than through the loss.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Proxy:
     paper: str
     direction: Literal["higher", "lower"] = "higher"
     batch_size: int = 64
+    labels: bool = False
 
     @property
     def summary(self) -> str:
@@ -56,7 +58,7 @@ class Proxy:
         inputs = {name for forward in forwards for name in forward.inputs}
         found = {
             "data": "data" in inputs,
-            "labels": any(b.objective == "loss" for b in backwards),
+            "labels": self.labels or any(b.objective == "loss" for b in backwards),
             "gradients": bool(backwards),
             "noise": any("noise" in name for name in inputs),
         }
@@ -96,11 +98,12 @@ def register(
     paper: str = "",
     direction: Literal["higher", "lower"] = "higher",
     batch_size: int = 64,
+    labels: bool = False,
 ) -> Callable[[F], F]:
     """Register a function as a proxy and return it unchanged; the arguments are the fields of `Proxy`."""
 
     def decorate(function: F) -> F:
-        PROXIES.add(name, Proxy(name, function, version, tuple(needs), paper, direction, batch_size))
+        PROXIES.add(name, Proxy(name, function, version, tuple(needs), paper, direction, batch_size, labels))
         return function
 
     return decorate

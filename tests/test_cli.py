@@ -235,6 +235,7 @@ def test_score_of_your_own_network(capsys: pytest.CaptureFixture[str]) -> None:
         (["--arch", BEST.replace("1x1", "2x2")], "unknown operation 'nor_conv_2x2'"),
         (["--arch", "15625"], "expected 0 to 15624"),
         (["--arch", BEST, "--batch_size", "0"], "1 to 20"),
+        (["--arch", BEST, "--seed", "-1"], "seed: expected 0 to"),
         (["--arch", BEST, "--proxies", "[xen]"], "did you mean zen"),
     ],
     ids=str,

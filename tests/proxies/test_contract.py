@@ -46,6 +46,12 @@ def test_the_card_is_complete(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROXIES)
+def test_without_labels_exactly_those_that_read_them_refuse(name: str, batch: Batch) -> None:
+    refused = one(name, cell(), batch[0], None).status == "not_applicable"
+    assert refused == ("labels" in PROXIES[name].reads)
+
+
+@pytest.mark.parametrize("name", PROXIES)
 def test_the_network_is_left_as_it_was(name: str, batch: Batch) -> None:
     net = cell()
     net.body[0].eval()
