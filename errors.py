@@ -36,6 +36,14 @@ class ResultsError(ZcbenchError):
     """A results folder that cannot be read or written."""
 
 
+class BatchError(ZcbenchError, ValueError):
+    """Images or labels that no network can be scored with."""
+
+
+class NotFiniteError(Exception):
+    """A pass that meets NaN. Not a user error: it becomes the status of a row."""
+
+
 class NotApplicableError(Exception):
     """A proxy is not defined on this network. Not a user error: it becomes the status of a row."""
 

@@ -9,8 +9,11 @@ value). The command prints one line per proxy and variant, as Markdown.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
+import json
 import math
+import random
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -23,10 +26,18 @@ import torch
 from torch import Tensor
 
 from ..proxies import PROXIES
-from ..proxies.eznas_a import SIGNS, eznas_a, first_of_triples
+from ..proxies.az_expressivity import NOISE, az_expressivity
+from ..proxies.az_progressivity import az_progressivity
+from ..proxies.az_trainability import az_trainability
+from ..proxies.eznas_a import SIGNS, SIGNS_AS_RELEASED, eznas_a
+from ..proxies.eznas_b import eznas_b, outputs
+from ..proxies.hnas import condition
+from ..proxies.meco import EVERY, meco_opt
+from ..proxies.ntk_trace import kernel_as_released
 from ..proxies.passes import DATA, Backward, Forward, Tap, relus
 from ..proxies.probe import Probe
 from ..proxies.swap import PATTERNS, swap
+from ..proxies.vkdnw import entropy_as_released
 from ..proxies.zen import PAIR, zen
 from .spaces.nb201 import Network, parse
 
@@ -44,6 +55,8 @@ class Case:
         compute: From a probe to our value.
         scale: The reference whose size round-off is proportional to, where that is not the value itself.
         stands_for_nan: What the authors' code writes for NaN.
+        batch: The only kind of images it is for: `noise`, `data`, or either.
+        without: It is not for networks whose name or architecture holds this.
     """
 
     proxy: str
@@ -54,6 +67,8 @@ class Case:
     compute: Callable[[Probe], float]
     scale: str | None = None
     stands_for_nan: float | None = None
+    batch: str = ""
+    without: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,8 +94,9 @@ _COUNTS = (4e-7, 4e-7)  # the reference sums its kernel in float32
 # Singular sign matrices get a tiny determinant of random sign in the reference, which changes from one CPU to the next.
 _LU_ROUND_OFF = (1e-1, 1e-1)
 
+_DEAD = "n08_unreachable_output"  # round-off over round-off there
 _FLIPS = (2e-3, 2e-3)  # units whose input is near zero for some image
-_STANDS_FOR_NAN = {"te_nas_ntk_cond": 1e5}
+_STANDS_FOR_NAN = {"te_nas_ntk_cond": 1e5, "az_expressivity": -math.inf, "az_progressivity": -math.inf}
 _PARTICULAR = {
     ("epe_nas", "float32"): (2e-2, 2e-2),  # logarithms of correlations near zero
     ("nwot_conv", "float64"): (5e-8, 5e-8),  # the reference sums its kernel in float32
@@ -90,6 +106,9 @@ _PARTICULAR = {
     ("zico", "float64"): (1e-6, 1e-6),
     ("te_nas_ntk_cond", "float32"): (1e-2, 1e-2),
     ("grasp", "float32"): (1e-3, 1e-1),  # second derivatives of networks that explode
+    ("hnas_condnum", "float32"): (1e-2, 1e-2),
+    ("gradsign", "float32"): (1e-4, 1e-3),  # signs of gradients near zero
+    ("az_progressivity", "float32"): (1e-3, 1e-2),  # a difference of nearly equal numbers
 }
 
 
@@ -110,6 +129,14 @@ def _cases() -> Iterator[Case]:
     yield Case("fisher", "fisher", "float64", torch.float64, _CHANNELS_IN_FLOAT32, PROXIES["fisher"].function)
     yield Case("fisher", "fisher", "float32", torch.float32, _SINGLE, PROXIES["fisher"].function)
     yield Case("naswot", "naswot_hook_logdet", "relu_modules_only", torch.float32, _COUNTS, _naswot)
+    yield Case(
+        "naswot.as_released",
+        "naswot_hook_logdet",
+        "as_released_containers_hooked_too",
+        torch.float32,
+        _COUNTS,
+        PROXIES["naswot.as_released"].function,
+    )
     yield Case("synflow", "synflow", "naslib_before_log", torch.float32, _DOUBLE, PROXIES["synflow"].function)
     yield Case("params", "params", "autodl_get_model_infos", torch.float32, _EXACT, partial(_millions, "params"))
     yield Case("macs", "flops", "autodl_get_model_infos", torch.float32, _EXACT, partial(_millions, "macs"))
@@ -126,6 +153,9 @@ def _cases() -> Iterator[Case]:
             ("zico.b4", "zico", f"4_batches_of_4.{variant}"),
             ("ntk_condition", "te_nas_ntk_cond", f"train.{variant}"),
             ("ntk_condition.eval", "te_nas_ntk_cond", f"eval.{variant}"),
+            ("gradsign", "gradsign", variant),
+            ("ntk_trace.as_released", "hnas_ntk_trace", variant),
+            ("meco.as_released", "meco", variant),
         ):
             yield Case(
                 ours,
@@ -151,13 +181,72 @@ def _cases() -> Iterator[Case]:
     for variant, pair in (("weights_as_given", given), ("gaussian_init_seed0", PAIR)):
         yield Case("zen", "zen", f"{variant}.after_lastact", torch.float32, (1e-5, 1e-4), partial(zen, pair=pair))
     yield Case("zen", "zen", "weights_as_given.after_lastact.float64", torch.float64, _DOUBLE, partial(zen, pair=given))
-    signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
-    for variant, tap, dtype in (
-        ("weights_as_given.float64", signs, torch.float64),
-        ("weights_as_given", signs, torch.float32),
-        ("eznas_init_seed0", SIGNS, torch.float32),
-    ):
-        yield Case("eznas_a", "eznas_a", variant, dtype, _LU_ROUND_OFF, partial(eznas_a, signs=tap))
+    given_ones = Backward(DATA, "ones")
+    for ours, tap in (("eznas_a", SIGNS), ("eznas_a.as_released", SIGNS_AS_RELEASED)):
+        given_tap = dataclasses.replace(tap, source=given_ones)
+        for variant, signs, dtype in (
+            ("weights_as_given.float64", given_tap, torch.float64),
+            ("weights_as_given", given_tap, torch.float32),
+            ("eznas_init_seed0", tap, torch.float32),
+        ):
+            if ours == "eznas_a" or dtype == torch.float32:
+                yield Case(ours, "eznas_a", variant, dtype, _LU_ROUND_OFF, partial(eznas_a, signs=signs))
+    for variant, init in (("weights_as_given", "given"), ("eznas_init_seed0", "kaiming_fan_out")):
+        # At sixteen images the reference's float32 underflows to zero.
+        compute = partial(eznas_b, maps=outputs(init))
+        yield Case("eznas_b", "eznas_b", variant, torch.float32, (5e-3, 5e-2), compute, batch="one")
+    yield from _recent_cases()
+
+
+def _recent_cases() -> Iterator[Case]:
+    near = PROXIES["near"].function
+    yield Case("near", "near", "start_row_0", torch.float32, (1e-4, 1e-3), near)
+    replayed = partial(_meco_opt_as_drawn)
+    # The reference builds modules for `none` and draws channels for them too.
+    how = "random_seed0.float32"
+    yield Case("meco.opt", "meco_opt", how, torch.float32, (1e-3, 1e-3), replayed, without="none")
+    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, (1e-3, 1e-2))):
+        variant = str(dtype).removeprefix("torch.")
+        allowed = _PARTICULAR.get(("hnas_condnum", variant), tolerance)
+        yield Case("hnas.as_released", "hnas_condnum", variant, dtype, allowed, _released_condition, without=_DEAD)
+        for kind, images in (("data", DATA), ("noise", dataclasses.replace(NOISE, init="given"))):
+            for name, function in (
+                ("az_expressivity", az_expressivity),
+                ("az_progressivity", az_progressivity),
+                ("az_trainability", az_trainability),
+            ):
+                allowed = _PARTICULAR.get((name, variant), tolerance)
+                how = f"weights_as_given.{variant}"
+                nan = _STANDS_FOR_NAN.get(name)
+                yield Case(name, name, how, dtype, allowed, partial(function, forward=images), None, nan, kind)
+    for kind, images in (("data", dataclasses.replace(NOISE, inputs=("data",))), ("noise", NOISE)):
+        for name, entropies in (("az_expressivity", az_expressivity), ("az_progressivity", az_progressivity)):
+            allowed = _PARTICULAR.get((name, "float32"), (1e-4, 1e-2))
+            compute = partial(entropies, forward=images)
+            how = "kaiming_fanin_seed0.float32"
+            yield Case(name, name, how, torch.float32, allowed, compute, None, _STANDS_FOR_NAN[name], kind)
+    eval_on_noise = Forward(inputs=("noise",), mode="eval")
+    released = partial(entropy_as_released, forward=eval_on_noise)
+    yield Case(
+        "vkdnw.as_released",
+        "vkdnw_entropy",
+        "weights_as_given.p1.float64",
+        torch.float64,
+        (2e-4, 2e-4),  # the constants of the reference are float16, and so is their arithmetic
+        released,
+        batch="noise",
+        without=_DEAD,
+    )
+
+
+def _released_condition(probe: Probe) -> float:
+    return condition(kernel_as_released(probe))
+
+
+def _meco_opt_as_drawn(probe: Probe) -> float:
+    """Draw channels as the reference did, from Python's generator."""
+    draw = random.Random(0)
+    return meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
 
 
 def _naswot(probe: Probe) -> float:
@@ -176,6 +265,11 @@ def load(path: Path) -> Network:
         state = net.state_dict()
         net.load_state_dict({ours: torch.from_numpy(stored[key]) for ours, key in zip(state, keys, strict=True)})
     return net
+
+
+def _architecture(path: Path) -> str:
+    with np.load(path, allow_pickle=False) as stored:
+        return str(stored["arch_str"])
 
 
 def batches(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
@@ -197,29 +291,46 @@ def batches(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
     return stored
 
 
+def signs(folder: Path, net: str) -> dict[str, Tensor]:
+    """Return the random signs that the AZ-NAS reference sent back from feature map i, as `signs[i]`."""
+    if (recipe := folder / "recipe.json").exists():
+        generator = torch.Generator().manual_seed(0)
+        draws = [(d["feature"], d["shape"]) for d in json.loads(recipe.read_text())["az_signs"]["draws"]]
+        half = {f: torch.bernoulli(torch.full(shape, 0.5), generator=generator) for f, shape in draws}
+        return {f"signs[{feature}]": 2 * drawn - 1 for feature, drawn in half.items()}
+    path = folder.parent / f"aznas_signs_16_{'N5' if 'N5' in net else 'N1'}.npz"
+    with np.load(path, allow_pickle=False) as arrays:
+        return {f"signs[{int(key.rpartition('feature')[2])}]": torch.from_numpy(arrays[key]) for key in arrays}
+
+
 def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Comparison]:
     """Yield every value of a reference folder, or of some of its networks, that one of our proxies has to equal."""
-    cases = {(case.reference, case.variant): case for case in _cases()}
+    cases: dict[tuple[str, str], list[Case]] = {}
+    for case in _cases():
+        cases.setdefault((case.reference, case.variant), []).append(case)
     with (folder / "values.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     known = batches(folder)
+    known |= {f"{name}[:1]": (x[:1], y[:1]) for name, (x, y) in known.items()}
     sizes = {(r["net"], r["batch"], r["proxy"]): _number(r["value"]) for r in rows if r["variant"] == "float64"}
     wanted = [
         (row, case)
         for row in rows
-        if (case := cases.get((row["proxy"], row["variant"])))
-        and "[:1]" not in row["batch"]
-        and (nets is None or row["net"] in nets)
+        for case in cases.get((row["proxy"], row["variant"]), [])
+        if case.batch in {"", _kind(row["batch"])} and (nets is None or row["net"] in nets)
+        if not case.without or case.without not in row["net"] + _architecture(folder / "nets" / f"{row['net']}.npz")
     ]
 
     def probed(item: tuple[dict[str, str], Case]) -> tuple[str, str, str]:
         """Return what one probe serves: a network, its images, a dtype."""
         first = item[0]["batch"].split("+")[0]
-        return item[0]["net"], first if first in known else next(iter(known)), str(item[1].dtype)
+        images = first if first.removesuffix("[:1]") in known else next(iter(known))
+        return item[0]["net"], images, str(item[1].dtype)
 
     for (net, images, _), items in itertools.groupby(sorted(wanted, key=probed), key=probed):
         group = list(items)
-        probe = _probe(folder / "nets" / f"{net}.npz", known, images, [case for _, case in group])
+        drawn = {name: known[name][0] for name in ("noise", "noise2")} | signs(folder, net)
+        probe = _probe(folder / "nets" / f"{net}.npz", known[images], drawn, [case for _, case in group], images)
         for row, case in group:
             expected = _number(row["value"], case.stands_for_nan)
             value = case.compute(probe)
@@ -228,12 +339,20 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
             yield Comparison(case, net, row["batch"], expected, value, difference, case.tolerance["N5" in net])
 
 
-def _probe(path: Path, known: dict[str, tuple[Tensor, Tensor]], images: str, cases: list[Case]) -> Probe:
+def _kind(batch: str) -> str:
+    """Return which images a name in `values.csv` means: `one` image, `noise`, or `data`."""
+    if "[:1]" in batch:
+        return "one"
+    return "noise" if batch.startswith("noise") else "data"
+
+
+def _probe(path: Path, batch: tuple[Tensor, Tensor], drawn: dict[str, Tensor], cases: list[Case], name: str) -> Probe:
     dtype = cases[0].dtype
-    x, y = known[images]
-    noise = {key: known[key][0].to(dtype) for key in ("noise", "noise2")}
+    inputs = {key: tensor.to(dtype) for key, tensor in drawn.items()}
+    if "[:1]" in name:
+        inputs = {key: tensor[:1] for key, tensor in inputs.items()}
     plan = [need for name in {case.proxy: None for case in cases} for need in PROXIES[name].needs]
-    return Probe(load(path).to(dtype), x.to(dtype), y, plan=plan, inputs=noise)
+    return Probe(load(path).to(dtype), batch[0].to(dtype), batch[1], plan=plan, inputs=inputs)
 
 
 def _number(text: str, stands_for_nan: float | None = None) -> float:

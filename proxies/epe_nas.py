@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from ..errors import NotApplicableError
 from .jacob_cov import correlations
 from .passes import JACOBIAN
 from .probe import Probe
@@ -18,7 +17,11 @@ MANY = 100
 
 
 @register(
-    "epe_nas", needs=[JACOBIAN], paper="Lopes et al., EPE-NAS, ICANN 2021; as in NAS-Bench-Suite-Zero", labels=True
+    "epe_nas",
+    needs=[JACOBIAN],
+    paper="Lopes et al., EPE-NAS, ICANN 2021; as in NAS-Bench-Suite-Zero",
+    labels=True,
+    least_images=2,
 )
 def epe_nas(probe: Probe) -> float:
     r"""Add up the correlations of the input gradients of images of one class.
@@ -29,11 +32,10 @@ def epe_nas(probe: Probe) -> float:
     $R_c = 1$. With more than 100 classes, s is divided by the number of entries and the score is the mean over classes
     of $\sum_{c'} |s_c - s_{c'}|$. NaN where one of several images of a class has no gradient.
     """
-    if probe.y is None:
-        raise NotApplicableError("classes need labels, and none were given")
+    labels = probe.labels(JACOBIAN.backward.forward)
     jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
     classes = probe.trace(JACOBIAN.backward.forward).outputs[0].shape[1]
-    sums = [_class_sum(jacobian[probe.y == c], mean=classes > MANY) for c in torch.unique(probe.y)]
+    sums = [_class_sum(jacobian[labels == c], mean=classes > MANY) for c in torch.unique(labels)]
     if any(math.isnan(s) for s in sums):
         return math.nan
     if classes <= MANY:

@@ -24,6 +24,7 @@ def correlations(rows: Tensor) -> Tensor:
     "jacob_cov",
     needs=[JACOBIAN],
     paper="Mellor et al., Neural Architecture Search without Training, 2020 (v1), eq. 6; Abdelfattah et al., ICLR 2021",
+    least_images=2,
 )
 def jacob_cov(probe: Probe) -> float:
     r"""Score the correlation matrix of the input gradients of the images.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .passes import DATA, Forward, Tap, relus
+from .passes import DATA, Forward, Tap, called_relu, relus
 from .probe import Probe
 from .registry import register
 
@@ -21,6 +21,7 @@ def _agreement(activation: Tensor) -> Tensor:
 
 
 CODES = Tap(DATA, at=relus, reduce=_agreement)
+CODES_BY_NAME = Tap(DATA, at=called_relu, reduce=_agreement, side="input")
 EVAL = Forward(mode="eval", graph=False)
 EVAL_CODES = Tap(EVAL, at=relus, reduce=_agreement)
 
@@ -29,7 +30,12 @@ def _log_determinant(kernels: list[Tensor]) -> float:
     return float(torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet)
 
 
-@register("naswot", needs=[CODES], paper="Mellor et al., Neural Architecture Search without Training, ICML 2021, eq. 2")
+@register(
+    "naswot",
+    needs=[CODES],
+    paper="Mellor et al., Neural Architecture Search without Training, ICML 2021, eq. 2",
+    least_images=2,
+)
 def naswot(probe: Probe) -> float:
     r"""Take the log-determinant of the kernel of Hamming distances between ReLU codes.
 
@@ -44,7 +50,7 @@ def naswot(probe: Probe) -> float:
     return _log_determinant([kernel for _, kernel in probe.tap(CODES)])
 
 
-@register("naswot.eval", needs=[EVAL_CODES], paper="naswot, with batch norm in eval mode")
+@register("naswot.eval", needs=[EVAL_CODES], paper="naswot, with batch norm in eval mode", least_images=2)
 def naswot_in_eval_mode(probe: Probe) -> float:
     r"""Compute naswot in eval mode, where batch norm uses its running statistics (0 and 1 in a new network).
 
@@ -53,18 +59,18 @@ def naswot_in_eval_mode(probe: Probe) -> float:
     return _log_determinant([kernel for _, kernel in probe.tap(EVAL_CODES)])
 
 
-@register("naswot.as_released", needs=[CODES], paper="Mellor et al., ICML 2021, as their code counts")
+@register(
+    "naswot.as_released",
+    needs=[CODES_BY_NAME],
+    paper="Mellor et al., ICML 2021, as their code counts",
+    least_images=2,
+)
 def naswot_as_released(probe: Probe) -> float:
-    r"""Compute naswot with every ReLU that opens a ReLU-Conv-BatchNorm container counted twice.
+    r"""Compute naswot at every module whose class name contains "ReLU".
 
-    $$\log |\det (K + K_{\text{containers}})|$$
+    $$\log |\det (K_{\text{ReLU}} + K_{\text{containers}})|$$
 
-    The authors' code does this on the benchmark's networks: it looks for "ReLU" in class names, and finds containers
-    too.
+    The authors' code chooses modules so, and on the benchmark's networks finds the ReLU-Conv-BatchNorm containers too,
+    whose input is that of their ReLU: every ReLU but the last counts twice.
     """
-    return _log_determinant([kernel * (1 + _opens_container(probe.net, name)) for name, kernel in probe.tap(CODES)])
-
-
-def _opens_container(net: nn.Module, name: str) -> bool:
-    parent = net.get_submodule(name.rpartition(".")[0])
-    return isinstance(parent, nn.Sequential) and len(parent) == 3 and parent[0] is net.get_submodule(name)
+    return _log_determinant([kernel for _, kernel in probe.tap(CODES_BY_NAME)])

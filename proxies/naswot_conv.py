@@ -11,7 +11,7 @@ CODES = Tap(DATA, at=layers, reduce=_agreement)
 EVAL_CODES = Tap(EVAL, at=layers, reduce=_agreement)
 
 
-@register("naswot_conv", needs=[CODES], paper="alethiometer (software); no paper defines it")
+@register("naswot_conv", needs=[CODES], paper="alethiometer (software); no paper defines it", least_images=2)
 def naswot_conv(probe: Probe) -> float:
     r"""Compute naswot's kernel from the signs of convolution and linear outputs, before any norm.
 
@@ -23,7 +23,7 @@ def naswot_conv(probe: Probe) -> float:
     return _log_determinant([kernel for _, kernel in probe.tap(CODES)])
 
 
-@register("naswot_conv.eval", needs=[EVAL_CODES], paper="alethiometer (software), as it runs")
+@register("naswot_conv.eval", needs=[EVAL_CODES], paper="alethiometer (software), as it runs", least_images=2)
 def naswot_conv_in_eval_mode(probe: Probe) -> float:
     r"""Compute naswot_conv in eval mode, as the released code does.
 

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from .passes import DATA, Backward, Forward, Gradient
+from .passes import DATA, Backward, Forward, Gradient, PerImage
 from .probe import Probe
 from .registry import register
 
-EACH = Gradient(Backward(DATA, "samples"), of="parameters")
-EACH_IN_EVAL = Gradient(Backward(Forward(mode="eval"), "samples"), of="parameters")
+EACH = Gradient(Backward(DATA, "ones of each"), of="parameters")
 
 
-def _condition(probe: Probe, each: Gradient) -> float:
-    gram = None
-    for name, gradient in probe.gradients(each).items():
-        if "weight" in name:
-            rows = gradient.flatten(1).double()
-            gram = rows @ rows.T if gram is None else gram + rows @ rows.T
-    if gram is None:
-        return float("nan")
+def _weight_rows(gradients: dict[str, Tensor]) -> Tensor:
+    rows = [gradient.flatten(1) for name, gradient in gradients.items() if "weight" in name]
+    return torch.cat(rows, 1) if rows else next(iter(gradients.values())).flatten(1)[:, :0]
+
+
+ALONE_IN_EVAL = PerImage(Backward(Forward(mode="eval"), "ones alone"), of="parameters", reduce=_weight_rows)
+
+
+def _condition(gram: Tensor) -> float:
     eigenvalues = torch.linalg.eigvalsh(gram)
     return float(eigenvalues[-1] / eigenvalues[0])
 
 
-@register("ntk_condition", needs=[EACH], paper="Chen et al., TE-NAS, ICLR 2021, eq. 2", direction="lower")
+@register(
+    "ntk_condition", needs=[EACH], paper="Chen et al., TE-NAS, ICLR 2021, eq. 2", direction="lower", least_images=2
+)
 def ntk_condition(probe: Probe) -> float:
     r"""Take the condition number of the empirical neural tangent kernel.
 
@@ -36,13 +39,26 @@ def ntk_condition(probe: Probe) -> float:
     smallest eigenvalue is zero the number is round-off, infinite or NaN; the authors write 100,000 for NaN. They also
     redraw the weights, which is left to the caller here.
     """
-    return _condition(probe, EACH)
+    gram = sum(
+        rows @ rows.T
+        for rows in (g.flatten(1).double() for name, g in probe.gradients(EACH).items() if "weight" in name)
+    )
+    return _condition(gram) if isinstance(gram, Tensor) else float("nan")
 
 
-@register("ntk_condition.eval", needs=[EACH_IN_EVAL], paper="Chen et al., TE-NAS, in eval mode", direction="lower")
+@register(
+    "ntk_condition.eval",
+    needs=[ALONE_IN_EVAL],
+    paper="Chen et al., TE-NAS, in eval mode",
+    direction="lower",
+    least_images=2,
+)
 def ntk_condition_in_eval_mode(probe: Probe) -> float:
     r"""Compute ntk_condition in eval mode, where images do not share statistics.
 
     $$\kappa(\Theta)$$
+
+    Gradients of all images then come from one vectorised pass at about twice the cost of a plain one.
     """
-    return _condition(probe, EACH_IN_EVAL)
+    rows = probe.per_image(ALONE_IN_EVAL).double()
+    return _condition(rows @ rows.T)

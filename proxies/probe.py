@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad, jacrev, vmap
 from torch.utils.hooks import RemovableHandle
 
-from ..errors import NotApplicableError
+from ..errors import BatchError, NotApplicableError, NotFiniteError
 from .inits import INITS, NORMS
-from .passes import DATA, Backward, Forward, Gradient, Need, Tap, backward_of, forward_of, layers
+from .inputs import images_of, make
+from .passes import DATA, Backward, Forward, Gradient, Need, PerImage, Tap, backward_of, forward_of, layers
 
 R = TypeVar("R")
+
+#: Images that a vectorised pass over images takes at a time.
+IMAGES_AT_ONCE = 16
 
 
 @dataclass
@@ -44,6 +48,7 @@ class Trace:
     outputs: list[Tensor] = field(default_factory=list)
     taps: dict[Tap, list[tuple[str, Any]]] = field(default_factory=dict)
     watched: list[_Watched] = field(default_factory=list, repr=False)
+    chains: dict[Tap, list[tuple[str, Tensor]]] = field(default_factory=dict, repr=False)
     graph_freed: bool = False
 
 
@@ -65,6 +70,7 @@ class _Watched:
     tap: Tap
     name: str
     activation: Tensor
+    reduce: Callable[[Tensor], Any]
     value: Any = None
     error: Exception | None = None
     arrived: bool = False
@@ -73,7 +79,7 @@ class _Watched:
         """Reduce. An error is kept for those who ask for this tap, so that the others of the pass go on."""
         self.arrived = True
         try:
-            self.value = self.tap.reduce(self.activation, gradient)
+            self.value = self.reduce(gradient)
         except Exception as error:
             self.error = error.with_traceback(None)
 
@@ -104,7 +110,10 @@ class Probe:
         seed: Of every random draw: initialisations and noise.
         plan: All that will be asked for. Needs of one pass are then joined; a need that comes unplanned may run its
             pass again.
-        inputs: Tensors to use instead of drawn ones, by name (`noise`, `noise2`).
+        inputs: Tensors to use instead of drawn ones, by name (`noise`, `noise2`, `signs[i]`).
+
+    Raises:
+        BatchError: Images or labels that nothing can be scored with.
     """
 
     def __init__(
@@ -117,6 +126,7 @@ class Probe:
         plan: Iterable[Need] = (),
         inputs: Mapping[str, Tensor] | None = None,
     ) -> None:
+        _check_batch(x, y)
         self.net = net
         self.x = x
         self.y = y
@@ -129,6 +139,7 @@ class Probe:
         self._gradients: dict[Backward, _Gradients] = {}
         self._weights: dict[Forward, dict[str, Tensor]] = {}
         self._pairs: dict[Gradient, list[tuple[Tensor, Tensor]]] = {}
+        self._per_image: dict[PerImage, Tensor] = {}
         self._seconds: dict[Forward | Backward, float] = {}
         self._errors: dict[Need | Backward, Exception] = {}
         self._running = _Running()
@@ -142,11 +153,11 @@ class Probe:
     def gradients(self, gradient: Gradient) -> dict[str, Tensor]:
         """Return the gradient of every parameter by name, zeros where no path leads to it.
 
-        For the objective `samples`, gradients have a first dimension of N.
+        For an objective `of each` image, gradients have a first dimension of N.
         """
         found = self._differentiate(gradient).parameters
         trace = self.trace(gradient.backward.forward)
-        each = (len(trace.outputs[0]),) if gradient.backward.objective == "samples" else ()
+        each = (len(trace.outputs[0]),) if "of each" in gradient.backward.objective else ()
         return {name: _or_zeros(found[name], leaf, each) for name, leaf in trace.parameters.items()}
 
     def input_gradient(self, gradient: Gradient) -> Tensor:
@@ -166,6 +177,27 @@ class Probe:
         if tap in self._errors:
             raise self._errors[tap]
         return taps[tap]
+
+    def per_image(self, need: PerImage) -> Tensor:
+        """Return what a reduction makes of the gradients of every image alone, joined along the first dimension."""
+        if need not in self._per_image:
+            self._plan.setdefault(need)
+            needs = [
+                n for n in self._plan if isinstance(n, PerImage) and (n.backward, n.of) == (need.backward, need.of)
+            ]
+            with torch.inference_mode(False), torch.enable_grad():
+                found = self._once(need.backward, lambda: self._alone(needs))
+            self._per_image |= dict(zip(needs, found, strict=True))
+        return self._per_image[need]
+
+    def labels(self, forward: Forward = DATA) -> Tensor:
+        """Return the labels `(N,)` of the images, each a class of the network.
+
+        Raises:
+            NotApplicableError: There are none.
+            BatchError: One is not the index of an output.
+        """
+        return self._labels(len(self.trace(forward).outputs[0][0]))
 
     def weights(self, forward: Forward = DATA) -> dict[str, Tensor]:
         """Return the float64 weight of every convolution and linear layer by parameter name, in definition order.
@@ -207,10 +239,7 @@ class Probe:
         return torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
 
     def _forward(self, forward: Forward) -> Trace:
-        with torch.inference_mode(False), torch.no_grad():
-            state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
-        if forward.dtype is not None:
-            state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
+        state = self._state(forward)
         names = {name for name, _ in self.net.named_parameters()}
         trace = Trace(
             {k: v.requires_grad_(forward.graph and v.is_floating_point()) for k, v in state.items() if k in names},
@@ -223,11 +252,21 @@ class Probe:
             torch.set_grad_enabled(forward.graph),
         ):
             for name in forward.inputs:
-                x = _batch(self._input(name), forward.dtype).requires_grad_(forward.graph)
+                x = _batch(_numbers(name, self._input(name)), forward.dtype).requires_grad_(forward.graph)
                 trace.inputs.append(x)
-                trace.outputs.append(_logits(functional_call(self.net, state, (x,))))
+                logits = _logits(functional_call(self.net, state, (x,)))
+                trace.outputs.append(_numbers(f"the output on {name}", logits))
                 self.forwards += 1
         return trace
+
+    def _state(self, forward: Forward) -> dict[str, Tensor]:
+        with torch.inference_mode(False), torch.no_grad():
+            state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
+            for name, tensor in state.items():
+                _numbers(name, tensor)
+        if forward.dtype is not None:
+            state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
+        return state
 
     @contextlib.contextmanager
     def _taps_installed(self, forward: Forward, trace: Trace) -> Iterator[None]:
@@ -250,12 +289,12 @@ class Probe:
                 handle.remove()
 
     def _install(self, tap: Tap, name: str, module: nn.Module, trace: Trace) -> RemovableHandle:
-        def visit(activation: Tensor) -> None:
+        def visit(activation: Tensor, reduce: Callable[[Tensor], Any]) -> None:
             if isinstance(tap.source, Forward):
                 with self._errors_kept(tap):
                     trace.taps[tap].append((name, tap.reduce(activation.detach())))
                 return
-            watched = _Watched(tap, name, activation.detach())
+            watched = _Watched(tap, name, activation.detach(), reduce)
             trace.watched.append(watched)
             if activation.requires_grad:
                 running = self._running
@@ -267,12 +306,25 @@ class Probe:
         def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             # An alias has its own place in the graph: its gradient is the part that flows through this module only.
             alias = args[0].view_as(args[0])
-            visit(alias)
+            visit(alias, partial(tap.reduce, alias.detach()))
             return (alias, *args[1:])
 
-        def after(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-            visit(output)
+        def after(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
+            if not isinstance(output, Tensor):  # a container can return anything
+                return
+            if tap.side == "layer":
+                visit(output, partial(tap.reduce, module, args[0].detach()))
+            else:
+                visit(output, partial(tap.reduce, output.detach()))
 
+        def link(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
+            chain = trace.chains.setdefault(tap, [("", args[0])])
+            if not isinstance(output, Tensor):
+                raise NotApplicableError(f"{name} returns {type(output).__name__}, no activation")
+            chain.append((name, output))
+
+        if isinstance(tap.source, Backward) and tap.source.objective == "signs":
+            return module.register_forward_hook(link)
         if tap.side == "input":
             return module.register_forward_pre_hook(before)
         return module.register_forward_hook(after)
@@ -293,14 +345,17 @@ class Probe:
             return self._once(backward, lambda: self._backward(trace, backward))
 
     def _backward(self, trace: Trace, backward: Backward) -> _Gradients:
+        later = {backward_of(need) for need in self._plan if forward_of(need) == backward.forward}
+        keep = bool(later - {None, backward, *self._gradients})
+        if backward.objective == "signs":
+            self._send_signs(trace, backward, keep)
+            return _Gradients(frozenset(), {}, None)
         scalar = self._scalar(trace, backward)
         of = self._targets(backward)
         parameters = {k: v for k, v in trace.parameters.items() if v.requires_grad} if "parameters" in of else {}
         leaves = [*parameters.values(), *([trace.inputs[0]] if "input" in of else [])]
         gradients: list[Tensor | None] = [None] * len(leaves)
         if scalar.requires_grad:
-            later = {backward_of(need) for need in self._plan if forward_of(need) == backward.forward}
-            keep = bool(later - {None, backward, *self._gradients})
             self._running.backward = backward
             try:
                 gradients = self._autograd(trace, scalar, leaves, backward, keep)
@@ -316,6 +371,63 @@ class Probe:
         found = dict.fromkeys(trace.parameters) | dict(zip(parameters, gradients, strict=False))
         return _Gradients(of, found, gradients[-1] if "input" in of else None)
 
+    def _send_signs(self, trace: Trace, backward: Backward, keep: bool) -> None:
+        """Send random signs from every activation of a chain to the one before it, the last one first."""
+        for tap in [t for t in self._plan if isinstance(t, Tap) and t.source == backward and t not in self._errors]:
+            chain, values = trace.chains.pop(tap, []), []
+            for place in range(len(chain) - 1, 0, -1):
+                (_, before), (name, after) = chain[place - 1], chain[place]
+                signs = self._signs(place, after)
+                gradient = None
+                if after.requires_grad and before.requires_grad:
+                    (gradient,) = torch.autograd.grad(after, before, signs, retain_graph=keep, allow_unused=True)
+                with self._errors_kept(tap):
+                    values.append((name, tap.reduce(signs, _or_zeros(gradient, before))))
+            trace.taps[tap] = values[::-1]
+        self.backwards += backward.order
+        trace.graph_freed = not keep
+
+    def _signs(self, place: int, like: Tensor) -> Tensor:
+        name = f"signs[{place}]"
+        if name in self._inputs:
+            return self._inputs[name].to(like)
+        return (2 * torch.randint(0, 2, like.shape, generator=self.generator(name)) - 1).to(like)
+
+    def _alone(self, needs: Sequence[PerImage]) -> list[Tensor]:
+        """Differentiate for every image in a batch of its own, vectorised over images."""
+        forward, objective = needs[0].backward.forward, needs[0].backward.objective
+        x = _batch(_numbers(forward.inputs[0], self._input(forward.inputs[0])), forward.dtype)
+        state = self._state(forward)
+        names = [name for name, _ in self.net.named_parameters()]
+        y = self._labels() if objective == "loss alone" else torch.zeros(len(x), dtype=torch.int64, device=x.device)
+
+        def scalar(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
+            # A first element takes its place in its tensor again.
+            whole = {
+                name: value
+                if needs[0].of == "parameters"
+                else torch.cat([value, state[name].flatten()[1:]]).view(state[name].shape)
+                for name, value in parameters.items()
+            }
+            logits = _logits(functional_call(self.net, state | whole, (image[None],)))
+            if objective == "loss alone":
+                return nn.functional.cross_entropy(logits, label[None])
+            return logits[0] if objective == "logits alone" else logits.sum()
+
+        leaves = {name: state[name].detach() for name in names}
+        if needs[0].of == "first":
+            leaves = {name: leaf.flatten()[:1] for name, leaf in leaves.items()}
+        differentiate = (jacrev if objective == "logits alone" else grad)(scalar)
+        parts: list[list[Tensor]] = []
+        for start in range(0, len(x), IMAGES_AT_ONCE):
+            some = slice(start, start + IMAGES_AT_ONCE)
+            with _isolated(self.net, forward.mode, self.seed, self.x.device):
+                found = vmap(differentiate, in_dims=(None, 0, 0), randomness="different")(leaves, x[some], y[some])
+            parts.append([need.reduce(found) for need in needs])
+        self.forwards += 1
+        self.backwards += 1
+        return [torch.cat(of_need) for of_need in zip(*parts, strict=True)]
+
     @contextlib.contextmanager
     def _errors_kept(self, tap: Tap) -> Iterator[None]:
         """Keep an error of a reduction for those who ask for its tap, so that the others of the pass go on."""
@@ -329,6 +441,8 @@ class Probe:
         needs = [need for need in self._plan if backward_of(need) == backward]
         of = {need.of for need in needs if isinstance(need, Gradient)}
         sides = {need.side for need in needs if isinstance(need, Tap)}
+        if "layer" in sides:
+            of.add("parameters")
         if "input" in sides or (sides and not of):
             of.add("input")
         return frozenset(of)
@@ -336,7 +450,7 @@ class Probe:
     def _autograd(
         self, trace: Trace, scalar: Tensor, leaves: list[Tensor], backward: Backward, keep: bool
     ) -> list[Tensor | None]:
-        if backward.objective == "samples":
+        if "of each" in backward.objective:
             options: dict[str, Any] = {"retain_graph": True, "allow_unused": True}
             each = torch.eye(len(scalar), dtype=scalar.dtype, device=scalar.device)
             try:  # one product with the identity: row n is the gradient of image n's outputs
@@ -359,40 +473,32 @@ class Probe:
         return [f"{layer}.weight" if layer else "weight" for layer in layers(self.net)]
 
     def _scalar(self, trace: Trace, backward: Backward) -> Tensor:
-        outputs = trace.outputs[0]
-        if backward.objective == "samples":
-            return outputs.sum(1)
-        if backward.objective == "ones":
-            return outputs.sum()
+        outputs, name = trace.outputs[0], backward.forward.inputs[0]
+        match backward.objective:
+            case "ones":
+                return outputs.sum()
+            case "ones of each":
+                return outputs.sum(1)
+            case "labels":
+                return outputs.gather(1, self._labels(outputs.shape[1], name)[:, None]).sum()
+            case "label of each":
+                return outputs.gather(1, self._labels(outputs.shape[1], name)[:, None])[:, 0]
+            case "loss":
+                return nn.functional.cross_entropy(outputs, self._labels(outputs.shape[1], name))
+        raise ValueError(f"'{backward.objective}' has no scalar")
+
+    def _labels(self, classes: int | None = None, name: str = "data") -> Tensor:
         if self.y is None:
             raise NotApplicableError("the loss needs labels, and none were given")
-        return nn.functional.cross_entropy(outputs, self.y[self._images(backward.forward.inputs[0])])
-
-    def _images(self, name: str) -> slice:
-        """Return which images an input holds: all of them, or the i-th of n equal slices for `data[i/n]`."""
-        if not (found := re.fullmatch(r"data\[(\d+)/(\d+)\]", name)):
-            return slice(None)
-        part, parts = int(found[1]), int(found[2])
-        if len(self.x) < parts:
-            raise NotApplicableError(f"{parts} batches need as many images, there are {len(self.x)}")
-        size = len(self.x) // parts
-        return slice(part * size, (part + 1) * size)
+        labels = self.y[images_of(name, len(self.y))]
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or (classes is not None and high >= classes):
+            shown = "each a class" if classes is None else f"0 to {classes - 1}, the classes of the network"
+            raise BatchError(f"labels: expected {shown}, got {low} to {high}")
+        return labels
 
     def _input(self, name: str) -> Tensor:
-        if name in self._inputs:
-            return self._inputs[name]
-        match name:
-            case "data":
-                return self.x
-            case "ones":
-                return torch.ones_like(self.x[:1])
-            case "noise" | "noise2":
-                return torch.randn(self.x.shape, generator=self.generator(name)).to(self.x)
-            case "noise+0.01*noise2":
-                return self._input("noise") + 0.01 * self._input("noise2")
-        if name.startswith("data["):
-            return self.x[self._images(name)]
-        raise ValueError(f"no input is called '{name}'")
+        return self._inputs[name] if name in self._inputs else make(name, self.x, self._inputs, self.generator)
 
     def _once(self, key: Forward | Backward, run: Callable[[], R]) -> R:
         """Run a pass, keeping its seconds, or the error that it ends in for whoever else asks."""
@@ -412,6 +518,27 @@ class Probe:
     def _forget(self, forward: Forward) -> None:
         self._traces.pop(forward, None)
         self._gradients = {b: g for b, g in self._gradients.items() if b.forward != forward}
+
+
+def _check_batch(x: Tensor, y: Tensor | None) -> None:
+    dtype = getattr(x, "dtype", type(x).__name__)
+    if dtype not in {torch.float32, torch.float64}:
+        raise BatchError(f"images: expected a float32 or float64 tensor, got {dtype}: call .float()")
+    if x.ndim < 2 or not len(x):
+        raise BatchError(f"images: expected one or more, (N, C, H, W), got the shape {tuple(x.shape)}")
+    if y is not None and (y.shape != x.shape[:1] or y.dtype != torch.int64):
+        raise BatchError(f"labels: expected ({len(x)},) int64, one an image, got {tuple(y.shape)} {y.dtype}")
+
+
+def _numbers(name: str, tensor: Tensor) -> Tensor:
+    """Return a tensor as it is.
+
+    Raises:
+        NotFiniteError: It holds a NaN, which comparisons such as those of ReLU codes would take for a number.
+    """
+    if tensor.is_floating_point() and tensor.isnan().any():
+        raise NotFiniteError(f"NaN in {name}")
+    return tensor
 
 
 def _batch(x: Tensor, dtype: torch.dtype | None) -> Tensor:
@@ -440,15 +567,19 @@ def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Ite
     """Set the flags a pass needs and put everything back: train flags, in-place flags, norms and random state."""
     modules = list(net.modules())
     flags = [(m, m.training, getattr(m, "inplace", None)) for m in modules]
-    bypassed = [m for m in modules if mode == "linear" and isinstance(m, NORMS)]
+    bypassed: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
+    if mode == "linear":
+        bypassed = {m: _identity for m in modules if isinstance(m, NORMS)}
+    elif mode == "alone":
+        bypassed = {m: partial(_norm_of_each, m) for m in modules if isinstance(m, NORMS[0])}
     cuda = [device] if device.type == "cuda" else []
     try:
         for module, _, inplace in flags:
             module.training = mode != "eval"
             if inplace:  # an activation that is overwritten cannot be tapped
                 module.inplace = False  # type: ignore[assignment]
-        for module in bypassed:
-            module.forward = _identity  # type: ignore[method-assign, assignment]
+        for module, instead in bypassed.items():
+            module.forward = instead
         with torch.random.fork_rng(devices=cuda):
             torch.default_generator.manual_seed(seed)
             for d in cuda:
@@ -461,6 +592,14 @@ def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Ite
             module.training = training
             if inplace:
                 module.inplace = inplace
+
+
+def _norm_of_each(norm: nn.Module, x: Tensor) -> Tensor:
+    """Normalise every image by its own statistics, as batch norm does with a batch of one."""
+    assert isinstance(norm, NORMS[0])
+    if x[0, 0].numel() < 2:
+        raise NotApplicableError("batch norm of a single value; one image alone has no statistics there")
+    return nn.functional.instance_norm(x, weight=norm.weight, bias=norm.bias, eps=norm.eps)
 
 
 def _identity(x: Tensor) -> Tensor:

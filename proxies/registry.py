@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..errors import NotApplicableError, one_line
+from ..errors import NotApplicableError, NotFiniteError, one_line
 from ..registry import Registry
 from .passes import Need, backward_of, forward_of
 from .probe import Probe
@@ -34,6 +34,7 @@ class Proxy:
         direction: Whether its authors take a `higher` or a `lower` score for the better network.
         batch_size: The batch size of its protocol, used where a study does not name one.
         labels: Whether it reads labels other than through the loss.
+        least_images: The fewest images that its statistics are defined for.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Proxy:
     direction: Literal["higher", "lower"] = "higher"
     batch_size: int = 64
     labels: bool = False
+    least_images: int = 1
 
     @property
     def summary(self) -> str:
@@ -57,8 +59,8 @@ class Proxy:
         backwards = [b for b in map(backward_of, self.needs) if b]
         inputs = {name for forward in forwards for name in forward.inputs}
         found = {
-            "data": "data" in inputs,
-            "labels": self.labels or any(b.objective == "loss" for b in backwards),
+            "data": any(name.startswith(("data", "crops")) for name in inputs),
+            "labels": self.labels or any(b.objective.startswith(("loss", "label")) for b in backwards),
             "gradients": bool(backwards),
             "noise": any("noise" in name for name in inputs),
         }
@@ -99,11 +101,13 @@ def register(
     direction: Literal["higher", "lower"] = "higher",
     batch_size: int = 64,
     labels: bool = False,
+    least_images: int = 1,
 ) -> Callable[[F], F]:
     """Register a function as a proxy and return it unchanged; the arguments are the fields of `Proxy`."""
 
     def decorate(function: F) -> F:
-        PROXIES.add(name, Proxy(name, function, version, tuple(needs), paper, direction, batch_size, labels))
+        card = Proxy(name, function, version, tuple(needs), paper, direction, batch_size, labels, least_images)
+        PROXIES.add(name, card)
         return function
 
     return decorate
@@ -154,10 +158,14 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
     start = time.perf_counter()
     value, status, message = math.nan, "error", ""
     try:
+        if len(probe.x) < proxy.least_images:
+            raise NotApplicableError(f"its statistics need {proxy.least_images} images, there are {len(probe.x)}")
         value = float(proxy.function(probe))
         status = "ok" if math.isfinite(value) else repr(value)
     except NotApplicableError as error:
         status, message = "not_applicable", one_line(str(error))
+    except NotFiniteError as error:
+        status, message = "nan", one_line(str(error))
     except (torch.OutOfMemoryError, MemoryError) as error:
         status, message = "out_of_memory", one_line(str(error))
     except Exception as error:  # the kind is kept: a failed network must not end the study

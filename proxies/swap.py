@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -43,3 +45,17 @@ def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
     if not found:
         raise NotApplicableError("the network has no ReLU on a feature map")
     return float(len(torch.unique(torch.cat(found), dim=0)))
+
+
+@register("swap.regularised", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5", batch_size=16)
+def swap_regularised(probe: Probe, mu: float = 1500.0, sigma: float = 1e6, patterns: Tap = PATTERNS) -> float:
+    r"""Weigh swap by how near the size of the network is to a wanted one.
+
+    $$\text{swap} \cdot \exp\big( -(P - \mu)^2 / \sigma \big)$$
+
+    with P the parameters in thousands. The authors choose $\mu$ and $\sigma$ for each search space (25 to 40 for
+    networks of one thin cell), and name none for full networks; here they are 1,500 and a million, for networks of up
+    to 1.5 million parameters, among which the factor grows with size.
+    """
+    size = sum(parameter.numel() for parameter in probe.net.parameters()) / 1e3
+    return swap(probe, patterns) * math.exp(-((size - mu) ** 2) / sigma)

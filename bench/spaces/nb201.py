@@ -112,60 +112,81 @@ def reaches_output(cell: Cell) -> bool:
     return 3 in reached
 
 
-class ReluConvNorm(nn.Sequential):
+class ReLUConvBN(nn.Module):
     """ReLU, convolution without bias, affine batch norm."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
-        super().__init__(
+        super().__init__()
+        self.op = nn.Sequential(
             nn.ReLU(),
             nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False),
             nn.BatchNorm2d(outputs),
         )
 
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, inputs, H, W)` to `(N, outputs, H / stride, W / stride)`."""
+        output: Tensor = self.op(x)
+        return output
 
-class CellNetwork(nn.Module):
+
+class Pooling(nn.Module):
+    """The average of 3 x 3 neighbours; what lies outside the map is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.op = nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, C, H, W)` to the same shape."""
+        output: Tensor = self.op(x)
+        return output
+
+
+class InferCell(nn.Module):
     """The cell: nodes 0 to 3, each the sum of its edges; operations that are `none` are not built."""
 
     def __init__(self, cell: Cell, channels: int) -> None:
         super().__init__()
         # Modules are made sorted by target, then source, the order in which the benchmark's own code draws weights.
-        self.edges = nn.ModuleDict(
-            {
-                f"{source}->{target}": _operation(operation, channels)
-                for (source, target), operation in zip(EDGES, cell, strict=True)
-                if operation != "none"
-            }
+        self.layers = nn.ModuleDict(
+            {str(i): _operation(operation, channels) for i, operation in enumerate(cell) if operation != "none"}
         )
-        self.incoming = [[s for s, t in EDGES if t == target and f"{s}->{t}" in self.edges] for target in (1, 2, 3)]
+        self.incoming = [
+            [(str(i), source) for i, (source, t) in enumerate(EDGES) if t == target and str(i) in self.layers]
+            for target in (1, 2, 3)
+        ]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(N, C, H, W)` to the same shape; a node without edges is zero."""
+        """Map `(N, C, H, W)` to the same shape; a node without edges is zero times its input."""
         nodes = [x]
-        for target, sources in enumerate(self.incoming, start=1):
-            terms = [self.edges[f"{source}->{target}"](nodes[source]) for source in sources]
-            nodes.append(functools.reduce(torch.add, terms) if terms else torch.zeros_like(x))
+        for edges in self.incoming:
+            terms = [self.layers[layer](nodes[source]) for layer, source in edges]
+            nodes.append(functools.reduce(torch.add, terms) if terms else 0 * x)
         output: Tensor = nodes[-1]
         return output
 
 
-class Reduction(nn.Module):
+class ResNetBasicblock(nn.Module):
     """The residual block between stages: half the resolution, twice the channels, no ReLU after the sum."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.conv_a = ReluConvNorm(inputs, outputs, 3, stride=2)
-        self.conv_b = ReluConvNorm(outputs, outputs, 3)
-        self.shortcut = nn.Sequential(nn.AvgPool2d(2, stride=2), nn.Conv2d(inputs, outputs, 1, bias=False))
+        self.conv_a = ReLUConvBN(inputs, outputs, 3, stride=2)
+        self.conv_b = ReLUConvBN(outputs, outputs, 3)
+        self.downsample = nn.Sequential(nn.AvgPool2d(2, stride=2), nn.Conv2d(inputs, outputs, 1, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(N, C, H, W)` to `(N, 2C, H/2, W/2)`."""
         residual: Tensor = self.conv_b(self.conv_a(x))
-        total: Tensor = residual + self.shortcut(x)
+        total: Tensor = residual + self.downsample(x)
         return total
 
 
 class Network(nn.Module):
     """A whole network: stem, three stages of cells with 1, 2 and 4 times the channels, head.
+
+    Modules have the names and the nesting of the benchmark's own code: its checkpoints load, and proxies whose authors
+    choose modules by class name or count containers find the same ones.
 
     Args:
         cell: Its cell.
@@ -177,19 +198,21 @@ class Network(nn.Module):
     def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
-        body: list[nn.Module] = []
+        self.cells = nn.ModuleList()
         for width in (channels, 2 * channels, 4 * channels):
             if width != channels:
-                body.append(Reduction(width // 2, width))
-            body += [CellNetwork(cell, width) for _ in range(cells)]
-        self.body = nn.Sequential(*body)
-        self.last = nn.Sequential(nn.BatchNorm2d(4 * channels), nn.ReLU())
-        self.pool = nn.AdaptiveAvgPool2d(1)
+                self.cells.append(ResNetBasicblock(width // 2, width))
+            self.cells.extend(InferCell(cell, width) for _ in range(cells))
+        self.lastact = nn.Sequential(nn.BatchNorm2d(4 * channels), nn.ReLU())
+        self.global_pooling = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(4 * channels, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
-        logits: Tensor = self.classifier(self.pool(self.last(self.body(self.stem(x)))).flatten(1))
+        features = self.stem(x)
+        for cell in self.cells:
+            features = cell(features)
+        logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
         return logits
 
 
@@ -198,11 +221,11 @@ def _operation(name: str, channels: int) -> nn.Module:
         case "skip_connect":
             return nn.Identity()
         case "nor_conv_1x1":
-            return ReluConvNorm(channels, channels, 1)
+            return ReLUConvBN(channels, channels, 1)
         case "nor_conv_3x3":
-            return ReluConvNorm(channels, channels, 3)
+            return ReLUConvBN(channels, channels, 3)
         case "avg_pool_3x3":
-            return nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
+            return Pooling()
     raise ArchitectureError(f"unknown operation '{name}', expected {', '.join(OPERATIONS)}")
 
 

@@ -1,0 +1,52 @@
+"""How well gradients keep their size from block to block."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pixel_unshuffle
+
+from ..errors import NotApplicableError
+from .az_expressivity import NOISE
+from .passes import Backward, Forward, Tap, blocks
+from .probe import Probe
+from .registry import register
+
+
+def _gain(signs: Tensor, gradient: Tensor) -> float | None:
+    """Return the score of a block; None for what maps no feature map to a feature map."""
+    if signs.ndim != 4 or gradient.ndim != 4 or gradient.shape[-1] % signs.shape[-1]:
+        return None
+    if signs.shape == gradient.shape and torch.equal(signs, gradient):
+        return -math.inf
+    gradient = pixel_unshuffle(gradient, gradient.shape[-1] // signs.shape[-1])
+    incoming, outgoing = (t.permute(0, 2, 3, 1).flatten(0, 2).double() for t in (gradient, signs))
+    largest = torch.linalg.matrix_norm(incoming.T @ outgoing / len(outgoing), ord=2)
+    return float(2 - largest - 1 / (largest + 1e-6))
+
+
+def gains(forward: Forward) -> Tap:
+    """Tap the score of every block of a pass."""
+    return Tap(Backward(forward, "signs"), at=blocks, reduce=_gain)
+
+
+@register("az_trainability", needs=[gains(NOISE)], paper="Lee & Ham, AZ-NAS, CVPR 2024, eq. 5 and 6")
+def az_trainability(probe: Probe, forward: Forward = NOISE) -> float:
+    r"""Average over blocks how near the largest singular value of the block's backward map is to one.
+
+    $$\operatorname{mean}_l \Big( 2 - \sigma_l - \frac{1}{\sigma_l + 10^{-6}} \Big), \qquad
+    \sigma_l = \lVert G_l^\top S_l / (N H W) \rVert_2$$
+
+    with $S_l$ random signs at the output of block l and $G_l$ what comes back at its input, positions by channels
+    (space to channels where a block shrinks the map). At most 0, at $\sigma = 1$. `-inf` where a block hands the signs
+    through unchanged. Kaiming fan-in weights, N(0, 1) images, train mode, float64 norms.
+
+    Raises:
+        NotApplicableError: The network is no sequence of blocks with feature maps.
+    """
+    found: list[float] = [gain for _, gain in probe.tap(gains(forward)) if gain is not None]
+    if not found:
+        raise NotApplicableError("the network has no two feature maps in a row")
+    return sum(found) / len(found)

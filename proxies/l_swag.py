@@ -1,0 +1,41 @@
+"""How little gradients vary, times how many patterns the images draw."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import NotApplicableError
+from .passes import DATA, Tap, relus
+from .probe import Probe
+from .registry import register
+from .swap import _patterns
+from .zico import FOUR
+
+PATTERNS = Tap(DATA, at=relus, reduce=_patterns)
+
+
+@register(
+    "l_swag",
+    needs=[*FOUR, PATTERNS],
+    paper="Casarin et al., L-SWAG, CVPR 2025, eq. 1 (from the paper's formula, no reference code)",
+)
+def l_swag(probe: Probe) -> float:
+    r"""Multiply a sum over layers of inverse gradient deviations by the number of activation patterns.
+
+    $$\Big( \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{1}{\sigma_w} \Big) \cdot
+    \left| \{ (1[a_u(x_1) > 0], \dots, 1[a_u(x_N) > 0]) : u \} \right|$$
+
+    with $\sigma_w$ the population standard deviation of |gradient| over four quarters of the images, convolution and
+    linear weights, and u the units of all ReLU feature maps (see swap). From the paper's formula: its code is not
+    public. The authors keep an interval of layers that they find once for every search space; here all layers count.
+    """
+    trainability = 0.0
+    for layer in zip(*(probe.weights_and_gradients(batch) for batch in FOUR), strict=True):
+        spread = torch.stack([gradient.abs() for _, gradient in layer]).std(0, correction=0)
+        varies = spread > 0
+        if varies.any():
+            trainability += float(spread[varies].reciprocal().sum().log())
+    found = [codes for _, codes in probe.tap(PATTERNS) if codes is not None]
+    if not found:
+        raise NotApplicableError("the network has no ReLU on a feature map")
+    return trainability * len(torch.unique(torch.cat(found), dim=0))

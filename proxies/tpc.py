@@ -1,0 +1,32 @@
+"""A complexity of convolutions, read off the architecture."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from ..errors import NotApplicableError
+from .passes import named
+from .probe import Probe
+from .registry import register
+
+
+@register("tpc", paper="Li et al., TPC-NAS, 2022 (as in their software)")
+def tpc(probe: Probe) -> float:
+    r"""Add up the logarithms of kernel area times channels over stride of all convolutions.
+
+    $$\sum_l \log \frac{K_l \, k_l^2}{s_l^2}$$
+
+    with $K_l$ the output channels, 1 for a depthwise convolution, $k_l$ the kernel, $s_l$ the stride. Nothing is run.
+    """
+    convolutions = [probe.net.get_submodule(name) for name in named(probe.net, (nn.Conv2d,))]
+    if not convolutions:
+        raise NotApplicableError("the network has no convolution")
+    return sum(_complexity(convolution) for convolution in convolutions if isinstance(convolution, nn.Conv2d))
+
+
+def _complexity(convolution: nn.Conv2d) -> float:
+    depthwise = convolution.groups == convolution.in_channels > 1
+    channels = 1 if depthwise else convolution.out_channels
+    return math.log(channels * math.prod(convolution.kernel_size) / math.prod(convolution.stride))

@@ -1,0 +1,99 @@
+"""How evenly the Fisher information spreads over its eigenvalues."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .passes import Backward, Forward, PerImage
+from .probe import Probe
+from .registry import register
+
+TENSORS = 128
+SMOOTHING = 0.05
+
+
+def _first_elements(jacobian: dict[str, Tensor]) -> Tensor:
+    """Return the Jacobian `(n, classes, P)` of the logits by the first element of each of the first P tensors."""
+    return torch.cat(list(jacobian.values())[:TENSORS], 2).double()
+
+
+def jacobians(forward: Forward) -> PerImage:
+    """Name the Jacobians of a pass."""
+    return PerImage(Backward(forward, "logits alone"), of="first", reduce=_first_elements)
+
+
+NOISE = Forward(init="kaiming_fan_in", inputs=("noise",), mode="eval")
+
+
+def _entropy(information: Tensor) -> float:
+    """Return the entropy of the deciles 0.1 to 0.9 of the singular values."""
+    levels = torch.arange(1, 10, dtype=torch.float64, device=information.device) / 10
+    deciles = torch.quantile(torch.linalg.svdvals(information), levels)
+    share = deciles / (deciles.sum() + 1e-10)
+    return float(-(share * (share + 1e-10).log()).sum())
+
+
+@register(
+    "vkdnw", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025, eq. 9 and 10: dimension plus entropy"
+)
+def vkdnw(probe: Probe, forward: Forward = NOISE) -> float:
+    r"""Add the entropy of the Fisher information's spectrum to the number of parameter tensors.
+
+    $$\aleph + H(q), \qquad q = \text{deciles of the singular values of } F = \frac{1}{N} \sum_n J_n^\top
+    (\operatorname{diag} p_n - p_n p_n^\top) J_n$$
+
+    with $J_n$ the Jacobian of the logits of image n by the first element of each of the first 128 parameter tensors, p
+    the softmax smoothed by 0.05, q normalised to sum 1, H the Shannon entropy, at most log 9, so that it only breaks
+    ties of the count $\aleph$ (`vkdnw_dim`). Kaiming fan-in weights, N(0, 1) images, eval mode, float64 from the
+    Jacobian on; the Jacobian of a float32 network is float32.
+
+    Deviation: the released code forms $J^\top L^\top L J$ with $L L^\top$ the covariance, not $J^\top L L^\top J$:
+    that is `vkdnw.as_released`.
+    """
+    return len(list(probe.net.parameters())) + entropy(probe, forward)
+
+
+def entropy(probe: Probe, forward: Forward = NOISE) -> float:
+    """Return the entropy of the paper's matrix."""
+    jacobian = probe.per_image(jacobians(forward))
+    p = probe.trace(forward).outputs[0].detach().double().softmax(1) * (1 - SMOOTHING)
+    p = p + SMOOTHING / p.shape[1]
+    covariance = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+    return _entropy((jacobian.mT @ covariance @ jacobian).mean(0))
+
+
+@register(
+    "vkdnw.as_released", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025, as their code computes it"
+)
+def vkdnw_as_released(probe: Probe, forward: Forward = NOISE) -> float:
+    r"""Compute vkdnw with the matrix of the released code.
+
+    $$\aleph + H(q), \qquad F = \frac{1}{N} \sum_n J_n^\top L_n^\top L_n J_n, \qquad L_n L_n^\top =
+    \operatorname{diag} p_n - p_n p_n^\top$$
+
+    with the smoothing constants rounded to half precision. Float64 from the Jacobian on, where the release is float32
+    and on networks of 75 tensors off by a factor of 3 to 5.
+    """
+    return len(list(probe.net.parameters())) + entropy_as_released(probe, forward)
+
+
+def entropy_as_released(probe: Probe, forward: Forward = NOISE) -> float:
+    """Return the entropy of the released matrix."""
+    jacobian = probe.per_image(jacobians(forward))
+    smoothing = torch.tensor(SMOOTHING, dtype=torch.float16)
+    p = probe.trace(forward).outputs[0].detach().double().softmax(1) * float(1 - smoothing)
+    p = p + float(smoothing) / p.shape[1]
+    rows = _factor(p) @ jacobian
+    return _entropy((rows.mT @ rows).mean(0))
+
+
+def _factor(p: Tensor) -> Tensor:
+    """Return the triangular factor `(N, classes, classes)` of a multinomial covariance (Tanabe & Sagae, 1992)."""
+    rest = 1 - p.cumsum(1)
+    rest[:, -1] = 0  # exactly, whatever the probabilities sum to
+    before = torch.cat([torch.ones_like(rest[:, :1]), rest[:, :-1]], 1)
+    scale = (p * rest / before).sqrt()
+    below = -(p[:, :, None] / rest[:, None, :])
+    below = torch.where(below.isinf(), 0.0, below).tril(-1)
+    return (below + torch.eye(p.shape[1], dtype=p.dtype, device=p.device)) * scale[:, None, :]
