@@ -85,12 +85,13 @@ def score(arguments: Namespace) -> int:
 
     from .datasets import DATASETS, data_folder
     from .proxies import PROXIES
+    from .proxies.aggregate import alone
     from .proxies.registry import score_all
 
     torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
     if not 0 <= arguments.seed < 2**32:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {arguments.seed}")
-    proxies = [PROXIES[name] for name in arguments.proxies or PROXIES]
+    proxies = alone(arguments.proxies or PROXIES)
     images = DATASETS[arguments.dataset](data_folder(arguments.data))
     if (arguments.network is None) == (arguments.arch is None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 from torch import Tensor, nn
 
-from .proxies import PROXIES
+from .proxies import AGGREGATES, PROXIES
+from .proxies.aggregate import alone, split
 from .proxies.registry import Score, score_all
 
 
@@ -25,6 +27,8 @@ def score(
 
     Raises:
         UnknownNameError: A name is in no registry.
+        ConfigError: A name is that of an aggregate, which ranks a pool: see `rank`.
+        BatchError: Images or labels that nothing can be scored with.
 
     Example:
         >>> import torch, zcbench
@@ -32,7 +36,7 @@ def score(
         >>> zcbench.score(net, torch.ones(2, 3, 2, 2), proxies=["params"])["params"].value
         39.0
     """
-    chosen = [PROXIES[name] for name in (PROXIES if proxies is None else proxies)]
+    chosen = alone(PROXIES if proxies is None else proxies)
     return {s.proxy: s for s in score_all(net, x, y, chosen, seed=seed)}
 
 
@@ -50,16 +54,24 @@ def rank(
         nets: Networks by name.
         x: Images that all of them see.
         y: Their labels.
-        proxies: Names; all of them by default.
+        proxies: Names of proxies and aggregates; all of them by default. Aggregates rank within these networks.
         seed: Of every random draw.
-    """
-    names = list(PROXIES if proxies is None else proxies)
-    scores = {name: score(net, x, y, proxies=names, seed=seed) for name, net in nets.items()}
 
-    def key(proxy: str, net: str) -> float:
-        value = scores[net][proxy].value
+    Raises:
+        UnknownNameError: A name is in no registry.
+    """
+    names = list((*PROXIES, *AGGREGATES) if proxies is None else proxies)
+    computed, aggregates = split(names)
+    scores = [{s.proxy: s.value for s in score_all(net, x, y, computed, seed=seed)} for net in nets.values()]
+    values = {proxy.name: np.array([of_net[proxy.name] for of_net in scores]) for proxy in computed}
+    values |= {a.name: a.score(values) for a in aggregates}
+    lower = {card.name for card in (*computed, *aggregates) if card.direction == "lower"}
+
+    def key(proxy: str, net: int) -> float:
+        value = float(values[proxy][net])
         if math.isnan(value):
             return math.inf
-        return -value if PROXIES[proxy].direction == "higher" else value
+        return value if proxy in lower else -value
 
-    return {proxy: sorted(nets, key=lambda net: key(proxy, net)) for proxy in names}
+    keys = list(nets)
+    return {proxy: [keys[net] for net in sorted(range(len(keys)), key=lambda net: key(proxy, net))] for proxy in names}

@@ -106,7 +106,7 @@ _PARTICULAR = {
     ("zico", "float64"): (1e-6, 1e-6),
     ("te_nas_ntk_cond", "float32"): (1e-2, 1e-2),
     ("grasp", "float32"): (1e-3, 1e-1),  # second derivatives of networks that explode
-    ("hnas_condnum", "float32"): (1e-2, 1e-2),
+    ("hnas_condnum", "float32"): (1e-2, 5e-2),  # the smallest eigenvalue in float32
     ("gradsign", "float32"): (1e-4, 1e-3),  # signs of gradients near zero
     ("az_progressivity", "float32"): (1e-3, 1e-2),  # a difference of nearly equal numbers
 }

@@ -10,10 +10,14 @@ import torch
 
 from ..datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
 from ..errors import ConfigError
-from ..proxies import PROXIES, Proxy
+from ..proxies import AGGREGATES, PROXIES, Proxy
+from ..proxies.aggregate import Aggregate, split
 from .protocol import CONFIG_VERSION, PROTOCOL, Job, StudyConfig, Work, distinct, work_items
 from .spaces import SPACES, Space, Truth
 from .store import Key, Store
+
+#: The names that a study without a list of proxies has.
+EVERY = (*PROXIES, *AGGREGATES)
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,13 @@ class Study:
 
     @property
     def proxies(self) -> list[Proxy]:
-        """The proxies, in the order they were named."""
-        return [PROXIES[name] for name in self.config.proxies or PROXIES]
+        """The proxies to compute, in the order they were named; the members of aggregates come last."""
+        return split(self.config.proxies or EVERY)[0]
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        """The aggregates, in the order they were named."""
+        return split(self.config.proxies or EVERY)[1]
 
     @property
     def device(self) -> str:
@@ -97,7 +106,7 @@ def resolve(config: StudyConfig) -> Study:
     if config.version != CONFIG_VERSION:
         raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
     space = SPACES[config.space]
-    proxies = [PROXIES[name] for name in distinct("proxies", config.proxies)] or list(PROXIES.values())
+    proxies, _ = split(distinct("proxies", config.proxies) or EVERY)
     if not config.seeds or min(config.seeds) < 0 or max(config.seeds) >= 2**32:
         raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {config.seeds}")
     if config.resamples < 1:

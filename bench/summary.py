@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from . import stats
+from .pool import pooled
 from .protocol import PROTOCOL
 from .store import KEY
 from .study import Study
@@ -22,6 +23,7 @@ class Ranking:
         coverage: Share of (network, seed) pairs with a finite score; the others are in no correlation.
         failures: How many scores have each other status.
         ms: Median milliseconds per network, alone: shared passes counted in full.
+        pool: Which networks an aggregate ranked; empty for proxies that score a network by itself.
         correlation: The coefficients.
     """
 
@@ -38,6 +40,7 @@ class Ranking:
     coverage: float
     failures: dict[str, int]
     ms: float
+    pool: str
     correlation: stats.Correlation
 
     def flat(self) -> dict[str, Any]:
@@ -50,10 +53,11 @@ class Ranking:
 
 
 def select(study: Study) -> pd.DataFrame:
-    """Return the rows of the store that belong to a study, and no others."""
+    """Return the rows of the store that belong to a study, and no others; rows of its aggregates are worked out."""
     rows = study.store.read()
     keys = pd.DataFrame(sorted(study.keys()), columns=list(KEY))
-    return keys.merge(rows, how="left", on=list(KEY), validate="one_to_one")
+    rows = keys.merge(rows, how="left", on=list(KEY), validate="one_to_one")
+    return pd.concat([rows.assign(pool=""), *pooled(study, rows)], ignore_index=True)
 
 
 def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
@@ -62,13 +66,13 @@ def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
     known = np.isfinite(truth)
     architectures = [study.space.architecture(index) for index in study.indices]
     weights = stats.resamples(len(architectures), study.config.resamples)
+    lower = {card.name for card in (*study.proxies, *study.aggregates) if card.direction == "lower"}
     rankings = []
     for key, group in rows.groupby(["proxy", "batch_size"], sort=False):
         proxy, size = cast("tuple[str, int]", key)
         scores = group.pivot(index="architecture", columns="seed", values="value").reindex(architectures)
         status = group["status"].value_counts()
         values = scores.to_numpy()
-        higher = next(p for p in study.proxies if p.name == proxy).direction == "higher"
         rankings.append(
             Ranking(
                 space=study.space.name,
@@ -84,7 +88,10 @@ def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
                 coverage=float(np.isfinite(values).mean()),
                 failures={str(name): int(count) for name, count in status.items() if name != "ok"},
                 ms=float(1000 * group["wall_s"].median()),
-                correlation=stats.correlate(values[known], truth[known], weights[:, known], higher_is_better=higher),
+                pool=str(group["pool"].iloc[0]),
+                correlation=stats.correlate(
+                    values[known], truth[known], weights[:, known], higher_is_better=proxy not in lower
+                ),
             )
         )
     return sorted(rankings, key=lambda r: (-np.nan_to_num(r.correlation.rho, nan=-2), r.proxy, r.batch_size))

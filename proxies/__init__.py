@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from .aggregate import AGGREGATES as AGGREGATES
+from .aggregate import aggregate as aggregate
 from .registry import PROXIES as PROXIES
 from .registry import Proxy as Proxy
 from .registry import register as register

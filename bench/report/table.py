@@ -18,24 +18,26 @@ from ..summary import Ranking
 def terminal(rankings: Sequence[Ranking], label: str) -> Table:
     """Lay out rankings in at most 100 columns; `label` says in words which accuracy it is."""
     first = rankings[0]
+    pools = sorted({f"{r.proxy} ranks the pool of {r.pool}" for r in rankings if r.pool})
     table = Table(
         title=f"{first.space} on {first.dataset}: {first.networks} networks, seed {' '.join(map(str, first.seeds))}",
         caption=f"{first.accuracy}: {label}\n"
-        f"τ top: among the top 10 % by accuracy and by score; ms/net: alone, on {first.device}",
+        f"τ top: among the top 10 % by accuracy | by score; ms/net: alone, on {first.device}"
+        + "".join(f"\n{pool}" for pool in pools),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     table.add_column("proxy", no_wrap=True)
-    for title in ("batch", "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top acc|score", "cover", "ms/net"):
+    for title in ("batch", "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top", "cover", "ms/net"):
         table.add_column(title, justify="right", no_wrap=True)
     for r in rankings:
         c = r.correlation
         table.add_row(
             r.proxy,
             str(r.batch_size),
-            f"{_signed(c.rho)} [{_signed(c.rho_low)} {_signed(c.rho_high)}]",
-            f"{_signed(c.tau)} [{_signed(c.tau_low)} {_signed(c.tau_high)}]",
-            f"{_signed(c.tau_top_accuracy)}|{_signed(c.tau_top_score)}",
+            f"{_signed(c.rho)} [{_signed(c.rho_low, 2)} {_signed(c.rho_high, 2)}]",
+            f"{_signed(c.tau)} [{_signed(c.tau_low, 2)} {_signed(c.tau_high, 2)}]",
+            f"{_signed(c.tau_top_accuracy, 2)}|{_signed(c.tau_top_score, 2)}",
             f"{100 * r.coverage:.1f}%",
             f"{r.ms:.0f}" if r.ms >= 10 else f"{r.ms:.1f}",
         )
@@ -65,10 +67,10 @@ def as_json(rankings: Sequence[Ranking]) -> str:
     return json.dumps(records, indent=1, allow_nan=False) + "\n"
 
 
-def _signed(value: float) -> str:
+def _signed(value: float, digits: int = 3) -> str:
     if math.isnan(value):
         return " nan"
-    short = f"{value:+.3f}".replace("+", " ")
+    short = f"{value:+.{digits}f}".replace("+", " ")
     return short if abs(value) >= 1 else short.replace("0.", ".", 1)
 
 

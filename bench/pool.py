@@ -1,0 +1,52 @@
+"""Scores of aggregates: worked out from the rows of their members, for the networks of one study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from ..proxies.aggregate import Aggregate, pool_id
+from .study import Study
+
+
+def pooled(study: Study, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the rows of every aggregate, seed and batch size of a study, in the columns of the store, and the pool.
+
+    Without batch sizes of the study's own, every member counts at that of its protocol, and the row has the largest.
+    Nothing of this is stored: another study has another pool.
+
+    Args:
+        study: What was asked for.
+        rows: The scores of its proxies.
+    """
+    for card in study.aggregates:
+        for seed in study.config.seeds:
+            for size in study.config.batch_sizes or [None]:
+                wanted = rows["proxy"].isin(card.members) & (rows["seed"] == seed)
+                yield _scored(card, rows[wanted if size is None else wanted & (rows["batch_size"] == size)])
+
+
+def _scored(card: Aggregate, members: pd.DataFrame) -> pd.DataFrame:
+    largest = members.loc[members["batch_size"].idxmax()]
+    values = members.pivot(index="architecture", columns="proxy", values="value")
+    seconds = members.groupby("architecture")["wall_s"].sum()
+    scores = card.score({name: values[name].to_numpy() for name in card.members})
+    architectures = values.index
+    known = ~np.isnan(scores)
+    return pd.DataFrame(
+        {
+            **{name: largest[name] for name in ("space", "dataset", "batch_hash", "batch_size", "seed", "protocol")},
+            "device": largest["device"],
+            "architecture": architectures,
+            "proxy": card.name,
+            "version": card.version,
+            "value": scores,
+            "status": np.where(known, "ok", "not_applicable"),
+            "message": np.where(known, "", "a member has no score"),
+            "wall_s": seconds.loc[architectures].to_numpy(),
+            "peak_mib": members["peak_mib"].max(),
+            "pool": pool_id(architectures[known]),
+        }
+    )

@@ -1,0 +1,123 @@
+"""Aggregates: proxies that are defined on a whole pool of scores, and change when the pool does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from ..errors import ConfigError
+from ..registry import Registry
+from .registry import PROXIES, Proxy
+
+Vector = NDArray[np.float64]
+AggregateFunction = Callable[[Mapping[str, Vector]], Vector]
+F = TypeVar("F", bound=AggregateFunction)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The card of an aggregate.
+
+    Attributes:
+        name: As in the papers.
+        function: From the members' scores of a pool, each `(m,)`, none NaN, higher better, to `(m,)`.
+        version: Goes up whenever a value changes.
+        members: The proxies that it reads.
+        paper: Where it is defined.
+    """
+
+    name: str
+    function: AggregateFunction
+    version: int
+    members: tuple[str, ...]
+    paper: str
+    direction: Literal["higher", "lower"] = "higher"
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return (self.function.__doc__ or "").strip().splitlines()[0]
+
+    def card(self) -> dict[str, Any]:
+        """Return the card as plain values, for JSON."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "direction": self.direction,
+            "members": list(self.members),
+            "paper": self.paper,
+            "summary": self.summary,
+        }
+
+    def score(self, scores: Mapping[str, Vector]) -> Vector:
+        """Score a pool; a network that lacks a member's score is in no pool, and gets NaN.
+
+        Args:
+            scores: By member, `(m,)`, as the proxies give them.
+        """
+        signed = {name: scores[name] if PROXIES[name].direction == "higher" else -scores[name] for name in self.members}
+        pool = ~np.isnan(np.stack(list(signed.values()))).any(0)
+        result = np.full(len(pool), np.nan)
+        if pool.any():
+            result[pool] = self.function({name: values[pool] for name, values in signed.items()})
+        return result
+
+
+AGGREGATES: Registry[Aggregate] = Registry("aggregate")
+
+
+def aggregate(name: str, *, of: Iterable[str], paper: str, version: int = 1) -> Callable[[F], F]:
+    """Register a function of a pool's scores as an aggregate and return it unchanged."""
+
+    def decorate(function: F) -> F:
+        AGGREGATES.add(name, Aggregate(name, function, version, tuple(of), paper))
+        return function
+
+    return decorate
+
+
+def split(names: Iterable[str]) -> tuple[list[Proxy], list[Aggregate]]:
+    """Return the proxies that have to be computed for some names, members of aggregates among them, and the aggregates.
+
+    Raises:
+        UnknownNameError: A name is in neither registry.
+    """
+    names = list(names)
+    aggregates = [AGGREGATES[name] for name in names if name in AGGREGATES]
+    proxies = {name: PROXIES[name] for name in names if name not in AGGREGATES}
+    members = {m: PROXIES[m] for a in aggregates for m in a.members}
+    return list((proxies | members).values()), aggregates
+
+
+def alone(names: Iterable[str]) -> list[Proxy]:
+    """Return proxies that score a network by itself.
+
+    Raises:
+        ConfigError: One ranks a pool.
+        UnknownNameError: A name is in neither registry.
+    """
+    names = list(names)
+    if pooled := [name for name in names if name in AGGREGATES]:
+        raise ConfigError(
+            f"proxies: {pooled[0]} ranks networks within a pool, so one network has no score: use `zcbench run`, or "
+            "zcbench.rank"
+        )
+    return [PROXIES[name] for name in names]
+
+
+def pool_id(networks: Iterable[str]) -> str:
+    """Name a pool by its size and a digest of its networks, whatever their order."""
+    names = sorted(networks)
+    return f"{len(names)} networks {hashlib.sha256(chr(10).join(names).encode()).hexdigest()[:8]}"
+
+
+def log_ranks(scores: Iterable[Vector]) -> Vector:
+    r"""Add up the logarithms of relative ranks, $\sum_k \log(r_k / m)$ with 1 for the worst of m; ties share a rank."""
+    total: Vector = np.sum([np.log(rankdata(values) / len(values)) for values in scores], axis=0)
+    return total

@@ -1,0 +1,22 @@
+"""Four views of a network, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .aggregate import Vector, aggregate, log_ranks
+
+
+@aggregate(
+    "az_nas",
+    of=["az_expressivity", "az_progressivity", "az_trainability", "macs"],
+    paper="Lee & Ham, AZ-NAS, CVPR 2024, eq. 8",
+)
+def az_nas(scores: Mapping[str, Vector]) -> Vector:
+    r"""Add up the logarithms of the ranks of expressivity, progressivity, trainability and complexity.
+
+    $$\sum_k \log \frac{r_k}{m}$$
+
+    with $r_k$ the rank among the m networks of the pool, 1 for the worst. Scores change with the pool.
+    """
+    return log_ranks(scores.values())

@@ -1,0 +1,21 @@
+"""Trainability and expressivity, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scipy.stats import rankdata
+
+from .aggregate import Vector, aggregate
+
+
+@aggregate("te_nas", of=["ntk_condition", "linear_regions"], paper="Chen et al., TE-NAS, ICLR 2021, section 3.2")
+def te_nas(scores: Mapping[str, Vector]) -> Vector:
+    r"""Add up the ranks of the kernel's condition number, lowest best, and of the count of linear regions.
+
+    $$r(-\kappa) + r(R)$$
+
+    with ranks among the networks of the pool, 1 for the worst. Scores change with the pool.
+    """
+    total: Vector = rankdata(scores["ntk_condition"]) + rankdata(scores["linear_regions"])
+    return total

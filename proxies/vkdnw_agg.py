@@ -1,0 +1,22 @@
+"""VKDNW and four others, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .aggregate import Vector, aggregate, log_ranks
+
+
+@aggregate(
+    "vkdnw_agg",
+    of=["vkdnw", "jacob_cov", "az_expressivity", "az_trainability", "macs"],
+    paper="Tybl & Neumann, VKDNW, 2025, eq. 11",
+)
+def vkdnw_agg(scores: Mapping[str, Vector]) -> Vector:
+    r"""Add up the logarithms of the ranks of vkdnw, jacob_cov, expressivity, trainability and complexity.
+
+    $$\sum_k \log \frac{r_k}{m}$$
+
+    with $r_k$ the rank among the m networks of the pool, 1 for the worst. Scores change with the pool.
+    """
+    return log_ranks(scores.values())
