@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 DEFAULT_STUDY = "quickstart"
 #: Fields of a listing that only `--json` shows.
-HIDDEN = {"summary", "truths", "direction", "file"}
+HIDDEN = {"summary", "truths", "file"}
+HEADINGS = {"version": "v", "direction": "better"}
 
 
 class Parser(ArgumentParser):
@@ -261,9 +262,10 @@ def _from_space(space: str, architecture: str, num_classes: int, seed: int) -> n
 
 def _listings() -> dict[str, Any]:
     def proxies() -> list[dict[str, Any]]:
-        from .proxies import PROXIES
+        from .proxies import AGGREGATES, PROXIES
 
-        return [proxy.card() for proxy in PROXIES.values()]
+        cards = [p.card() for p in PROXIES.values()] + [a.card() for a in AGGREGATES.values()]
+        return sorted(cards, key=lambda card: str(card["name"]))
 
     def spaces() -> list[dict[str, Any]]:
         from .bench.spaces import SPACES
@@ -307,7 +309,7 @@ def _table(*columns: str, title: str | None = None) -> Table:
 
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(HEADINGS.get(column, column), overflow="fold", no_wrap=column == "name")
     return table
 
 
@@ -320,7 +322,9 @@ def _print(table: Table) -> None:
 
 
 def _cell(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 if __name__ == "__main__":

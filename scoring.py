@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .proxies import AGGREGATES, PROXIES
 from .proxies.aggregate import alone, split
-from .proxies.registry import Score, score_all
+from .proxies.registry import Card, Score, score_all
 
 
 def score(
@@ -65,7 +65,8 @@ def rank(
     scores = [{s.proxy: s.value for s in score_all(net, x, y, computed, seed=seed)} for net in nets.values()]
     values = {proxy.name: np.array([of_net[proxy.name] for of_net in scores]) for proxy in computed}
     values |= {a.name: a.score(values) for a in aggregates}
-    lower = {card.name for card in (*computed, *aggregates) if card.direction == "lower"}
+    cards: list[Card] = [*computed, *aggregates]
+    lower = {card.name for card in cards if card.direction == "lower"}
 
     def key(proxy: str, net: int) -> float:
         value = float(values[proxy][net])

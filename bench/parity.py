@@ -240,13 +240,15 @@ def _recent_cases() -> Iterator[Case]:
 
 
 def _released_condition(probe: Probe) -> float:
-    return condition(kernel_as_released(probe))
+    value: float = condition(kernel_as_released(probe))
+    return value
 
 
 def _meco_opt_as_drawn(probe: Probe) -> float:
     """Draw channels as the reference did, from Python's generator."""
     draw = random.Random(0)
-    return meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
+    value: float = meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
+    return value
 
 
 def _naswot(probe: Probe) -> float:

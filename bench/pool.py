@@ -23,13 +23,16 @@ def pooled(study: Study, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """
     for card in study.aggregates:
         for seed in study.config.seeds:
-            for size in study.config.batch_sizes or [None]:
-                wanted = rows["proxy"].isin(card.members) & (rows["seed"] == seed)
-                yield _scored(card, rows[wanted if size is None else wanted & (rows["batch_size"] == size)])
+            members = rows[rows["proxy"].isin(card.members) & (rows["seed"] == seed)]
+            if study.config.batch_sizes:
+                for _, group in members.groupby("batch_size"):
+                    yield _scored(card, group)
+            else:
+                yield _scored(card, members)
 
 
 def _scored(card: Aggregate, members: pd.DataFrame) -> pd.DataFrame:
-    largest = members.loc[members["batch_size"].idxmax()]
+    largest = members.iloc[int(members["batch_size"].to_numpy().argmax())]
     values = members.pivot(index="architecture", columns="proxy", values="value")
     seconds = members.groupby("architecture")["wall_s"].sum()
     scores = card.score({name: values[name].to_numpy() for name in card.members})

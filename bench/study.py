@@ -12,6 +12,7 @@ from ..datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
 from ..errors import ConfigError
 from ..proxies import AGGREGATES, PROXIES, Proxy
 from ..proxies.aggregate import Aggregate, split
+from ..proxies.registry import Card
 from .protocol import CONFIG_VERSION, PROTOCOL, Job, StudyConfig, Work, distinct, work_items
 from .spaces import SPACES, Space, Truth
 from .store import Key, Store
@@ -53,6 +54,11 @@ class Study:
     def aggregates(self) -> list[Aggregate]:
         """The aggregates, in the order they were named."""
         return split(self.config.proxies or EVERY)[1]
+
+    @property
+    def cards(self) -> list[Card]:
+        """All of both."""
+        return [*self.proxies, *self.aggregates]
 
     @property
     def device(self) -> str:

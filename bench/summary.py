@@ -66,7 +66,7 @@ def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
     known = np.isfinite(truth)
     architectures = [study.space.architecture(index) for index in study.indices]
     weights = stats.resamples(len(architectures), study.config.resamples)
-    lower = {card.name for card in (*study.proxies, *study.aggregates) if card.direction == "lower"}
+    lower = {card.name for card in study.cards if card.direction == "lower"}
     rankings = []
     for key, group in rows.groupby(["proxy", "batch_size"], sort=False):
         proxy, size = cast("tuple[str, int]", key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,47 +13,30 @@ from scipy.stats import rankdata
 
 from ..errors import ConfigError
 from ..registry import Registry
-from .registry import PROXIES, Proxy
+from .registry import PROXIES, Card, Proxy, card
 
 Vector = NDArray[np.float64]
 AggregateFunction = Callable[[Mapping[str, Vector]], Vector]
 F = TypeVar("F", bound=AggregateFunction)
 
 
-@dataclass(frozen=True)
-class Aggregate:
-    """The card of an aggregate.
+@dataclass(frozen=True, kw_only=True)
+class Aggregate(Card):
+    """The card of an aggregate, whose function takes a pool's scores to as many.
+
+    It gets the members' scores by name, each `(m,)`, none NaN, higher better, and returns `(m,)`.
 
     Attributes:
-        name: As in the papers.
-        function: From the members' scores of a pool, each `(m,)`, none NaN, higher better, to `(m,)`.
-        version: Goes up whenever a value changes.
         members: The proxies that it reads.
-        paper: Where it is defined.
     """
 
-    name: str
-    function: AggregateFunction
-    version: int
     members: tuple[str, ...]
-    paper: str
-    direction: Literal["higher", "lower"] = "higher"
-
-    @property
-    def summary(self) -> str:
-        """The first line of its docstring."""
-        return (self.function.__doc__ or "").strip().splitlines()[0]
 
     def card(self) -> dict[str, Any]:
-        """Return the card as plain values, for JSON."""
-        return {
-            "name": self.name,
-            "version": self.version,
-            "direction": self.direction,
-            "members": list(self.members),
-            "paper": self.paper,
-            "summary": self.summary,
-        }
+        """Return the card as plain values, for JSON; the batch size is the largest of its members' protocols."""
+        proxies = [PROXIES[member] for member in self.members]
+        needs = [need for proxy in proxies for need in proxy.needs]
+        return card(self, self.members, needs, max(proxy.batch_size for proxy in proxies))
 
     def score(self, scores: Mapping[str, Vector]) -> Vector:
         """Score a pool; a network that lacks a member's score is in no pool, and gets NaN.
@@ -62,7 +45,8 @@ class Aggregate:
             scores: By member, `(m,)`, as the proxies give them.
         """
         signed = {name: scores[name] if PROXIES[name].direction == "higher" else -scores[name] for name in self.members}
-        pool = ~np.isnan(np.stack(list(signed.values()))).any(0)
+        pool = np.logical_and.reduce([~np.isnan(values) for values in signed.values()])
+        assert isinstance(pool, np.ndarray)
         result = np.full(len(pool), np.nan)
         if pool.any():
             result[pool] = self.function({name: values[pool] for name, values in signed.items()})
@@ -76,7 +60,7 @@ def aggregate(name: str, *, of: Iterable[str], paper: str, version: int = 1) -> 
     """Register a function of a pool's scores as an aggregate and return it unchanged."""
 
     def decorate(function: F) -> F:
-        AGGREGATES.add(name, Aggregate(name, function, version, tuple(of), paper))
+        AGGREGATES.add(name, Aggregate(name=name, function=function, version=version, members=tuple(of), paper=paper))
         return function
 
     return decorate

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -14,43 +17,53 @@ from torch import Tensor, nn
 
 from ..errors import NotApplicableError, NotFiniteError, one_line
 from ..registry import Registry
-from .passes import Need, backward_of, forward_of
+from .passes import Need, PerImage, backward_of, forward_of
 from .probe import Probe
 
 ProxyFunction = Callable[[Probe], float]
 F = TypeVar("F", bound=ProxyFunction)
+COSTS = Path(__file__).parent / "costs.json"
 
 
-@dataclass(frozen=True)
-class Proxy:
-    """The card of a proxy.
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a proxy and an aggregate of proxies have in common.
 
     Attributes:
         name: As in the papers, with the variant after a dot.
-        function: From a probe to one number; NaN and infinities are allowed and kept.
+        function: What computes it.
         version: Goes up whenever a value changes; scores of different versions are never compared.
-        needs: The passes it reads. Whether it needs data, labels or gradients follows from them.
         paper: Where it is defined.
         direction: Whether its authors take a `higher` or a `lower` score for the better network.
-        batch_size: The batch size of its protocol, used where a study does not name one.
-        labels: Whether it reads labels other than through the loss.
-        least_images: The fewest images that its statistics are defined for.
     """
 
     name: str
-    function: ProxyFunction
-    version: int
-    needs: tuple[Need, ...]
-    paper: str
+    function: Callable[..., Any]
+    version: int = 1
+    paper: str = ""
     direction: Literal["higher", "lower"] = "higher"
-    batch_size: int = 64
-    labels: bool = False
-    least_images: int = 1
 
     @property
     def summary(self) -> str:
         """The first line of its docstring."""
         return (self.function.__doc__ or "").strip().splitlines()[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proxy(Card):
+    """The card of a proxy, whose function takes a probe to one number; NaN and infinities are allowed and kept.
+
+    Attributes:
+        needs: The passes it reads. Whether it needs data, labels or gradients follows from them.
+        batch_size: The batch size of its protocol, used where a study does not name one.
+        labels: Whether it reads labels other than through the loss.
+        least_images: The fewest images that its statistics are defined for.
+    """
+
+    needs: tuple[Need, ...] = ()
+    batch_size: int = 64
+    labels: bool = False
+    least_images: int = 1
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -69,24 +82,47 @@ class Proxy:
     @property
     def passes(self) -> tuple[int, int]:
         """How many forward and backward passes it runs alone."""
-        forwards = {forward_of(need) for need in self.needs}
-        backwards = {b for b in map(backward_of, self.needs) if b}
-        return sum(len(forward.inputs) for forward in forwards), sum(b.order for b in backwards)
+        return passes(self.needs)
 
     def card(self) -> dict[str, Any]:
         """Return the card as plain values, for JSON."""
-        forwards, backwards = self.passes
-        return {
-            "name": self.name,
-            "version": self.version,
-            "direction": self.direction,
-            "reads": list(self.reads),
-            "fwd": forwards,
-            "bwd": backwards,
-            "batch": self.batch_size,
-            "paper": self.paper,
-            "summary": self.summary,
-        }
+        return card(self, self.reads, self.needs, self.batch_size)
+
+
+def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int) -> dict[str, Any]:
+    """Return the card of a proxy or an aggregate as plain values; `ms` is null where nobody measured it."""
+    forwards, backwards = passes(needs)
+    return {
+        "name": of.name,
+        "version": of.version,
+        "direction": of.direction,
+        "reads": list(reads),
+        "fwd": forwards,
+        "bwd": backwards,
+        "batch": batch_size,
+        "ms": costs().get(of.name),
+        "paper": of.paper,
+        "summary": of.summary,
+    }
+
+
+def passes(needs: Iterable[Need]) -> tuple[int, int]:
+    """Return how many forward and backward passes some needs take together, each pass run once.
+
+    A vectorised pass counts once, although one `of each` image costs about N backward passes on a CPU.
+    """
+    needs = set(needs)
+    forwards = {forward_of(need) for need in needs if not isinstance(need, PerImage)}
+    backwards = {b for b in map(backward_of, needs) if b}
+    alone = {b for b in backwards if b.objective.endswith("alone")}
+    return sum(len(f.inputs) for f in forwards) + len(alone), sum(b.order for b in backwards)
+
+
+@functools.cache
+def costs() -> dict[str, float]:
+    """Return milliseconds per network by name, as `bench/cost.py` measured them."""
+    ms: dict[str, float] = json.loads(COSTS.read_text("utf-8"))["ms"] if COSTS.exists() else {}
+    return ms
 
 
 PROXIES: Registry[Proxy] = Registry("proxy")
@@ -106,8 +142,18 @@ def register(
     """Register a function as a proxy and return it unchanged; the arguments are the fields of `Proxy`."""
 
     def decorate(function: F) -> F:
-        card = Proxy(name, function, version, tuple(needs), paper, direction, batch_size, labels, least_images)
-        PROXIES.add(name, card)
+        proxy = Proxy(
+            name=name,
+            function=function,
+            version=version,
+            needs=tuple(needs),
+            paper=paper,
+            direction=direction,
+            batch_size=batch_size,
+            labels=labels,
+            least_images=least_images,
+        )
+        PROXIES.add(name, proxy)
         return function
 
     return decorate

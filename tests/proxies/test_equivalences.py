@@ -34,11 +34,6 @@ def body() -> nn.Sequential:
     ).double()
 
 
-@pytest.fixture
-def doubles(batch: Batch) -> Batch:
-    return batch[0].double(), batch[1]
-
-
 def test_params_and_macs_by_hand(doubles: Batch) -> None:
     net = body()
     assert score("params", net, *doubles) == (27 * 5 + 5) + 10 + 45 * 7 + 14 + 80

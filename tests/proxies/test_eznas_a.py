@@ -82,7 +82,7 @@ def test_triples_of_the_benchmark_are_relu_conv_norm() -> None:
 def test_cells_without_convolutions_fall_back_to_conv_norm_relu() -> None:
     net = load(SYNTHETIC / "nets" / "n09_convfree_mixed.npz")
     # The stem, both convolutions of the first reduction, and the second one of the other: as the reference paired them.
-    assert first_of_triples(net) == ("stem.0", "body.1.conv_a.1", "body.1.conv_b.1", "body.3.conv_b.1")
+    assert first_of_triples(net) == ("stem.0", "cells.1.conv_a.op.1", "cells.1.conv_b.op.1", "cells.3.conv_b.op.1")
 
 
 def test_no_triple_and_no_square_are_not_applicable() -> None:

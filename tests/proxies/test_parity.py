@@ -24,15 +24,34 @@ PUBLIC = [
     "n11_random",
     "n11_random_N5",
 ]
-# No code of the authors gave values for these; tests/proxies/test_equivalences.py has their formulas.
+# No code of the authors gave values for these; test_formulas*.py and test_equivalences.py have their formulas.
 WITHOUT_REFERENCE = {
-    "grad_norm.all_params",
-    "logsynflow",
-    "conv_count",
-    "relu_count",
     "accuracy_at_init",
-    "naswot_conv",
+    "conv_count",
+    "eznas_a.as_printed",
+    "eznas_a.conv_bn_relu",
+    "eznas_a.l2",
+    "eznas_b.as_printed",
+    "fisher_trace",
+    "grad_norm.all_params",
+    "hnas",
+    "hnas.grad",
+    "hnas.grasp",
+    "hnas.snip",
+    "l_swag",
+    "linear_regions",
+    "logsynflow",
+    "meco",
     "naswot.eval",
+    "naswot_conv",
+    "ntk_trace",
+    "phi",
+    "relu_count",
+    "swap.regularised",
+    "tpc",
+    "vkdnw",
+    "wrcor",
+    "zico_bc",
 }
 
 

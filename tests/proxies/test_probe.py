@@ -9,7 +9,22 @@ import torch
 from torch import Tensor, nn
 from zcbench.errors import NotApplicableError
 from zcbench.proxies import PROXIES
-from zcbench.proxies.passes import DATA, JACOBIAN, LOSS, Backward, Forward, Gradient, Tap, global_pool, layers, relus
+from zcbench.proxies.passes import (
+    DATA,
+    JACOBIAN,
+    LOSS,
+    Backward,
+    Forward,
+    Gradient,
+    PerImage,
+    Tap,
+    blocks,
+    called_relu,
+    first_block,
+    global_pool,
+    layers,
+    relus,
+)
 from zcbench.proxies.probe import Probe
 
 Batch = tuple[Tensor, Tensor]
@@ -23,12 +38,12 @@ def small() -> nn.Sequential:
         nn.Conv2d(3, 4, 3, padding=1, bias=False),
         nn.BatchNorm2d(4),
         nn.ReLU(),
-        nn.Conv2d(4, 6, 3, padding=1, bias=False),
-        nn.BatchNorm2d(6),
+        nn.Conv2d(4, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
         nn.ReLU(),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(6, 10),
+        nn.Linear(8, 10),
     )
 
 
@@ -39,8 +54,12 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
     return probe
 
 
-# By hand from the definitions: data and loss (1, 1), data and ones (1, 1), synflow (1, 1), zen (2, 0), eznas_a on
-# weights of its own (1, 1).
+# By hand from the definitions. Forwards of the whole set, 27: the images, also in eval mode and without a graph (3),
+# two halves and four quarters (6), synflow with and without norms (2), Gaussian weights for swap, zen, phi (5),
+# fan-in weights on noise in train and in eval mode (2), fan-out weights on images and perturbed ones without a graph,
+# with one each, and on noise (5), thin (1), and a vectorised pass each for loss, sum and logits of images alone (3).
+# Backwards, 22: loss, loss twice over (2), sum and label of all and of each (4) on the images, parts (6), synflow (2),
+# signs (1), fan-out weights (3), images alone (3).
 @pytest.mark.parametrize(
     ("names", "forwards", "backwards"),
     [
@@ -56,10 +75,18 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
         (("zen",), 2, 0),
         (("eznas_a",), 1, 1),
         (EIGHT, 2, 3),
-        # Beside those: synflow with norms, grasp (0, 2), eval mode, swap, two and four slices, samples in both modes.
-        (tuple(PROXIES), 15, 15),
+        (("fisher_trace", "gradsign"), 1, 1),
+        (("ntk_condition", "ntk_trace", "hnas", "hnas.as_released"), 1, 3),
+        (("hnas.grad", "hnas.snip", "hnas.grasp", "wrcor"), 1, 3),
+        (("az_expressivity", "az_progressivity", "az_trainability"), 1, 1),
+        (("eznas_a", "eznas_a.as_released", "eznas_a.l2", "eznas_a.conv_bn_relu"), 1, 1),
+        (("eznas_a", "eznas_b.as_printed"), 2, 2),
+        (("near", "meco", "meco.as_released", "meco.opt"), 1, 0),
+        (("zico", "zico_bc", "zico.b4", "l_swag", "naswot"), 7, 6),
+        (("vkdnw", "vkdnw.as_released"), 2, 1),
+        (tuple(PROXIES), 27, 22),
     ],
-    ids=lambda value: "+".join(value) if isinstance(value, tuple) else str(value),
+    ids=lambda value: ("+".join(value) if len(value) < 10 else "all") if isinstance(value, tuple) else str(value),
 )
 def test_a_pass_that_several_proxies_need_runs_once(
     names: tuple[str, ...], forwards: int, backwards: int, batch: Batch
@@ -71,7 +98,7 @@ def test_a_pass_that_several_proxies_need_runs_once(
         nonlocal calls
         calls += 1
 
-    net[0].register_forward_hook(count)
+    net.register_forward_hook(count)
     probe = planned(names, net, batch)
     assert (probe.forwards, probe.backwards) == (forwards, backwards)
     assert calls == forwards
@@ -151,6 +178,39 @@ def test_a_tap_that_fails_leaves_the_others_of_its_pass_alone(batch: Batch) -> N
     assert probe.forwards == 1
 
 
+def _fail_per_image(gradients: dict[str, Tensor]) -> Tensor:
+    raise ArithmeticError("planted")
+
+
+def test_a_reduction_per_image_that_fails_leaves_the_others_of_its_pass_alone(batch: Batch) -> None:
+    (needed,) = PROXIES["gradsign"].needs
+    assert isinstance(needed, PerImage)
+    broken = PerImage(needed.backward, of="parameters", reduce=_fail_per_image)
+    probe = Probe(small(), *batch, plan=[broken, needed])
+    with pytest.raises(ArithmeticError, match="planted"):
+        probe.per_image(broken)
+    assert PROXIES["gradsign"].function(probe) > 0
+    assert probe.forwards == 1
+
+
+def test_a_block_that_returns_no_activation_refuses_only_those_that_follow_signs(batch: Batch) -> None:
+    class Split(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x, x
+
+    class Join(nn.Module):
+        def forward(self, pair: tuple[Tensor, Tensor]) -> Tensor:
+            return pair[0] + pair[1]
+
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), Split(), Join(), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    expressivity, trainability = PROXIES["az_expressivity"], PROXIES["az_trainability"]
+    alone = expressivity.function(Probe(net, *batch, plan=expressivity.needs))
+    together = Probe(net, *batch, plan=(*trainability.needs, *expressivity.needs))
+    with pytest.raises(NotApplicableError, match="no activation"):
+        trainability.function(together)
+    assert expressivity.function(together) == alone
+
+
 def test_a_pass_that_fails_is_not_run_again(batch: Batch) -> None:
     class Broken(nn.Linear):
         calls = 0
@@ -228,8 +288,21 @@ def test_modules_are_named_in_definition_order() -> None:
     assert global_pool(small()) == ("6",)
     with pytest.raises(NotApplicableError, match="ReLU"):
         relus(nn.Linear(1, 1))
+    assert called_relu(small()) == ("2", "5")
     with pytest.raises(NotApplicableError, match="pooling"):
         global_pool(nn.Linear(1, 1))
+    with pytest.raises(NotApplicableError, match="called ReLU"):
+        called_relu(nn.Linear(1, 1))
+
+
+def test_blocks_are_the_members_of_the_longest_sequence() -> None:
+    assert blocks(small()) == tuple("012345678")
+    assert first_block(small()) == ("0",)
+    cells = nn.ModuleDict({"stem": small()[:2], "cells": nn.ModuleList(small()[:3] for _ in range(3))})
+    assert blocks(cells) == ("cells.0", "cells.1", "cells.2")  # and not the three members of a cell
+    for net in (nn.Linear(1, 1), nn.Sequential(nn.Linear(1, 1))):
+        with pytest.raises(NotApplicableError, match="sequence of blocks"):
+            blocks(net)
 
 
 def test_an_unknown_input_is_named(batch: Batch) -> None:

@@ -1,0 +1,47 @@
+"""Measures what every proxy costs alone and writes it, with its recipe, to `proxies/costs.json`.
+
+    python -m zcbench.bench.cost
+
+One NAS-Bench-201 network, 64 images, one thread; the median of three runs. `zcbench list proxies` shows the result.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..proxies import AGGREGATES, PROXIES
+from ..proxies.registry import score_all
+from .progress import Progress
+from .runner import environment
+from .spaces import SPACES
+
+NETWORK, BATCH, ROUNDS = 6111, 64, 3
+FILE = Path(__file__).parent.parent / "proxies" / "costs.json"
+
+
+def measure() -> dict[str, Any]:
+    """Return milliseconds by proxy, an aggregate's being the sum of its members', and how they were measured."""
+    torch.set_num_threads(1)
+    space = SPACES["nb201"]
+    net = space.build(space.architecture(NETWORK), 10, 0)
+    x = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(BATCH) % 10
+    progress = Progress("measuring proxies", len(PROXIES))
+    ms: dict[str, float] = {}
+    for name, proxy in PROXIES.items():
+        runs = [score_all(net, x, y, [proxy])[0].wall_s for _ in range(ROUNDS)]
+        ms[name] = round(1000 * statistics.median(runs), 2)
+        progress.advance(1)
+    progress.close()
+    ms |= {a.name: round(sum(ms[m] for m in a.members), 2) for a in AGGREGATES.values()}
+    recipe = f"NAS-Bench-201 network {NETWORK}, {BATCH} images, one thread, median of {ROUNDS}"
+    return {"recipe": recipe, "environment": environment(), "ms": dict(sorted(ms.items()))}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(measure(), indent=1) + "\n")

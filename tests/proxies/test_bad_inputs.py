@@ -1,0 +1,146 @@
+"""Images, labels and weights that no score can be made of, with and without a path from the images to the logits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zcbench.bench.spaces.nb201 import Network, parse
+from zcbench.errors import BatchError
+from zcbench.proxies import PROXIES
+from zcbench.proxies.passes import backward_of, forward_of
+from zcbench.proxies.registry import Score, score_all
+
+Batch = tuple[Tensor, Tensor]
+EVERY = list(PROXIES.values())
+ARCHITECTURES = {
+    "path": "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|",
+    "no path": "|nor_conv_3x3~0|+|nor_conv_1x1~0|skip_connect~1|+|none~0|none~1|none~2|",
+}
+READ_IMAGES = {name for name, proxy in PROXIES.items() if "data" in proxy.reads}
+READ_LABELS = {name for name, proxy in PROXIES.items() if "labels" in proxy.reads}
+READ_WEIGHTS = {"l2_norm"} | {
+    name
+    for name, proxy in PROXIES.items()
+    if any(forward_of(need).init in {"given", "absolute"} for need in proxy.needs)
+}
+DIFFERENTIATE_THE_LOSS = {
+    name
+    for name, proxy in PROXIES.items()
+    if any(backward.objective.startswith("loss") for need in proxy.needs if (backward := backward_of(need)))
+}
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def net(request: pytest.FixtureRequest) -> nn.Module:
+    torch.manual_seed(1)
+    return Network(parse(ARCHITECTURES[request.param]), num_classes=10, channels=4, cells=1)
+
+
+def scores(net: nn.Module, x: Tensor, y: Tensor | None) -> dict[str, Score]:
+    return {s.proxy: s for s in score_all(net, x, y, EVERY)}
+
+
+def numbers(found: dict[str, Score]) -> set[str]:
+    return {name for name, score in found.items() if score.status == "ok"}
+
+
+def as_before(found: dict[str, Score], clean: dict[str, Score], names: set[str]) -> bool:
+    return [repr(found[name].value) for name in names] == [repr(clean[name].value) for name in names]
+
+
+def test_most_proxies_read_something() -> None:
+    structure = {"params", "conv_count", "relu_count", "tpc", "vkdnw_dim"}
+    drawn = {name for name, proxy in PROXIES.items() if "noise" in proxy.reads and "data" not in proxy.reads}
+    assert set(PROXIES) - READ_IMAGES == structure | drawn | {"l2_norm", "synflow", "synflow.bn", "logsynflow"}
+    assert {
+        "accuracy_at_init",
+        "epe_nas",
+        "hnas",
+        "hnas.as_released",
+        "ntk_trace",
+        "ntk_trace.as_released",
+    } == READ_LABELS - DIFFERENTIATE_THE_LOSS
+
+
+@pytest.mark.parametrize("pixel", [math.nan, math.inf, -math.inf])
+def test_a_pixel_that_is_no_number(net: nn.Module, pixel: float, batch: Batch) -> None:
+    clean, x = scores(net, *batch), batch[0].clone()
+    x[5, 1, 8, 8] = pixel
+    found = scores(net, x, batch[1])
+    assert numbers(found) & READ_IMAGES == set()
+    assert as_before(found, clean, set(PROXIES) - READ_IMAGES)
+
+
+@pytest.mark.parametrize(
+    "name", ["stem.0.weight", "stem.1.bias", "cells.0.layers.0.op.1.weight", "classifier.weight", "classifier.bias"]
+)
+def test_a_weight_that_is_no_number(net: nn.Module, name: str, batch: Batch) -> None:
+    clean = scores(net, *batch)
+    net.get_parameter(name).data.view(-1)[0] = math.nan
+    found = scores(net, *batch)
+    reading = READ_WEIGHTS - ({"l2_norm"} if name.endswith("bias") else set())
+    assert numbers(found) & reading == set()
+    assert as_before(found, clean, set(PROXIES) - reading)
+
+
+def test_a_logit_that_is_no_number(net: nn.Module, batch: Batch) -> None:
+    net.get_parameter("classifier.bias").data[3] = math.inf
+    assert numbers(scores(net, *batch)) & {*DIFFERENTIATE_THE_LOSS, "near"} == set()
+
+
+@pytest.mark.parametrize("label", [-100, -1, 10, 2**40])
+def test_a_label_that_is_no_class(net: nn.Module, label: int, batch: Batch) -> None:
+    y = batch[1].clone()
+    y[3] = label
+    clean, found = scores(net, *batch), scores(net, batch[0], y)
+    assert {name: found[name].status for name in READ_LABELS} == dict.fromkeys(READ_LABELS, "error")
+    assert {name for name in READ_LABELS if "BatchError: labels" not in found[name].message} == set()
+    assert as_before(found, clean, set(PROXIES) - READ_LABELS)
+
+
+@pytest.mark.parametrize(
+    "labels", [lambda y: y[:7], lambda y: y.int(), lambda y: y.double(), lambda y: y[:, None], lambda y: y[0]]
+)
+@pytest.mark.parametrize("proxies", [EVERY, [PROXIES["params"]]], ids=["all", "params"])
+def test_labels_of_another_shape_or_kind(labels: object, proxies: list[object], net: nn.Module, batch: Batch) -> None:
+    with pytest.raises(BatchError, match=r"labels: expected \(8,\) int64"):
+        score_all(net, batch[0], labels(batch[1]), proxies)  # type: ignore[operator,arg-type]
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        lambda x: x.half(),
+        lambda x: x.bfloat16(),
+        lambda x: x.long(),
+        lambda x: (255 * x).to(torch.uint8),
+        lambda x: x[:0],
+        lambda x: x[0, 0, 0],
+        lambda x: x.numpy(),
+        lambda x: x.tolist(),
+    ],
+)
+@pytest.mark.parametrize("proxies", [EVERY, [PROXIES["params"]]], ids=["all", "params"])
+def test_images_of_another_shape_or_kind(images: object, proxies: list[object], net: nn.Module, batch: Batch) -> None:
+    x = images(batch[0])  # type: ignore[operator]
+    with pytest.raises(BatchError, match="images: expected"):
+        score_all(net, x, batch[1][: len(x)], proxies)  # type: ignore[arg-type]
+
+
+def test_one_image(net: nn.Module, batch: Batch) -> None:
+    found = scores(net, batch[0][:1], batch[1][:1])
+    parted = {"zico", "zico.b4", "zico_bc", "l_swag"}
+    refused = {name for name, score in found.items() if score.status == "not_applicable"}
+    assert refused == parted | {name for name, proxy in PROXIES.items() if proxy.least_images > 1}
+    constant = {"az_expressivity", "az_progressivity", "zen", "phi"}
+    reached = found["grad_norm"].value > 0
+    assert numbers(found) == set(PROXIES) - refused - (set() if reached else constant)
+
+
+@pytest.mark.parametrize("images", [2, 3])
+def test_fewer_images_than_parts(net: nn.Module, images: int, batch: Batch) -> None:
+    found = scores(net, batch[0][:images], batch[1][:images])
+    assert {name for name, score in found.items() if score.status == "not_applicable"} == {"zico.b4", "l_swag"}
