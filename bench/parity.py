@@ -240,15 +240,13 @@ def _recent_cases() -> Iterator[Case]:
 
 
 def _released_condition(probe: Probe) -> float:
-    value: float = condition(kernel_as_released(probe))
-    return value
+    return condition(kernel_as_released(probe))
 
 
 def _meco_opt_as_drawn(probe: Probe) -> float:
     """Draw channels as the reference did, from Python's generator."""
     draw = random.Random(0)
-    value: float = meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
-    return value
+    return meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
 
 
 def _naswot(probe: Probe) -> float:

@@ -30,6 +30,7 @@ class Aggregate(Card):
         members: The proxies that it reads.
     """
 
+    function: AggregateFunction
     members: tuple[str, ...]
 
     def card(self) -> dict[str, Any]:

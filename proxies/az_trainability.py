@@ -17,11 +17,14 @@ from .registry import register
 
 def _gain(signs: Tensor, gradient: Tensor) -> float | None:
     """Return the score of a block; None for what maps no feature map to a feature map."""
-    if signs.ndim != 4 or gradient.ndim != 4 or gradient.shape[-1] % signs.shape[-1]:
+    if signs.ndim != 4 or gradient.ndim != 4:
+        return None
+    shrinks = gradient.shape[-1] // signs.shape[-1]
+    if gradient.shape[2:] != tuple(shrinks * size for size in signs.shape[2:]):
         return None
     if signs.shape == gradient.shape and torch.equal(signs, gradient):
         return -math.inf
-    gradient = pixel_unshuffle(gradient, gradient.shape[-1] // signs.shape[-1])
+    gradient = pixel_unshuffle(gradient, shrinks)
     incoming, outgoing = (t.permute(0, 2, 3, 1).flatten(0, 2).double() for t in (gradient, signs))
     largest = torch.linalg.matrix_norm(incoming.T @ outgoing / len(outgoing), ord=2)
     return float(2 - largest - 1 / (largest + 1e-6))
@@ -40,8 +43,8 @@ def az_trainability(probe: Probe, forward: Forward = NOISE) -> float:
     \sigma_l = \lVert G_l^\top S_l / (N H W) \rVert_2$$
 
     with $S_l$ random signs at the output of block l and $G_l$ what comes back at its input, positions by channels
-    (space to channels where a block shrinks the map). At most 0, at $\sigma = 1$. `-inf` where a block hands the signs
-    through unchanged. Kaiming fan-in weights, N(0, 1) images, train mode, float64 norms.
+    (space to channels where a block shrinks the map). At most 1e-6, near $\sigma = 1$. `-inf` where a block hands the
+    signs through unchanged. Kaiming fan-in weights, N(0, 1) images, train mode, float64 norms.
 
     Raises:
         NotApplicableError: The network is no sequence of blocks with feature maps.

@@ -61,19 +61,30 @@ def first_of_triples(net: nn.Module) -> tuple[str, ...]:
     return tuple(relu_conv_norm(net)[::3])
 
 
-def second_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Name the second module of every triple: the convolution."""
-    return tuple(relu_conv_norm(net)[1::3])
+def convolution_of_triples(net: nn.Module) -> tuple[str, ...]:
+    """Name the convolution of every triple, wherever it stands in it."""
+    return tuple(name for name in relu_conv_norm(net) if isinstance(net.get_submodule(name), nn.Conv2d))
 
 
 def third_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Name the third module of every triple: the batch norm."""
+    """Name the third module of every triple: the batch norm, or the ReLU of a Conv-BatchNorm-ReLU triple."""
     return tuple(relu_conv_norm(net)[2::3])
 
 
 def first_of_conv_triples(net: nn.Module) -> tuple[str, ...]:
     """Name the convolution of every Conv-BatchNorm-ReLU triple."""
     return tuple(conv_norm_relu(net)[::3])
+
+
+def mean(scores: list[float]) -> float:
+    """Average over triples.
+
+    Raises:
+        NotApplicableError: None of them ran.
+    """
+    if not scores:
+        raise NotApplicableError("no ReLU-Conv-BatchNorm triple of the network runs")
+    return sum(scores) / len(scores)
 
 
 def _conv_norm_and_relu(net: nn.Module) -> list[tuple[str, str]]:
@@ -141,8 +152,7 @@ def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
     Raises:
         NotApplicableError: No triple, or feature maps that are not square.
     """
-    scores: list[float] = [score for _, score in probe.tap(signs)]
-    return sum(scores) / len(scores)
+    return mean([score for _, score in probe.tap(signs)])
 
 
 @register("eznas_a.as_released", needs=[SIGNS_AS_RELEASED], paper=f"{PAPER}, figure 6, as their code", batch_size=16)
@@ -172,8 +182,8 @@ def eznas_a_as_printed(probe: Probe) -> float:
         NotApplicableError: No triple, or kernels that are not square.
     """
     gradients = probe.gradients(WEIGHTS_ON_NOISE)
-    scores = [_score(gradients[f"{name}.weight"]) for name in second_of_triples(probe.net)]
-    return sum(scores) / len(scores)
+    scores = [_score(gradients[f"{name}.weight"]) for name in convolution_of_triples(probe.net)]
+    return mean(scores)
 
 
 @register("eznas_a.l2", needs=[SIGNS], paper=f"{PAPER}, figure 10 (L2)", batch_size=16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .eznas_a import PAPER, second_of_triples, third_of_triples
+from .eznas_a import PAPER, convolution_of_triples, mean, third_of_triples
 from .passes import Backward, Forward, Tap
 from .probe import Probe
 from .registry import register
@@ -29,7 +29,7 @@ def outputs(init: str = INIT) -> Tap:
 
 def _input_gradients(name: str) -> Tap:
     backward = Backward(Forward(init=INIT, inputs=(name,)), "ones")
-    return Tap(backward, at=second_of_triples, reduce=_gradient, side="input")
+    return Tap(backward, at=convolution_of_triples, reduce=_gradient, side="input")
 
 
 BEFORE, AFTER = _input_gradients("data"), _input_gradients(PERTURBED)
@@ -55,10 +55,10 @@ def eznas_b(probe: Probe, maps: Tap | None = None) -> float:
 
     $$\operatorname{mean}_r \frac{1}{\lVert D_r \rVert_F + \exp \lVert \log \sigma(\log \sigma(D_r)) \rVert_F}$$
 
-    with $D_r$ the output of the triple's batch norm for $x + 0.1 \epsilon$ minus that for x, $\epsilon$ from N(0, 1).
-    Kaiming fan-out weights, train mode, float64 after the pass. The exponent is the norm of a large tensor, so the
-    value is little more than its size; at one image it lies between 1e-38 and 1e-20, at more it underflows. Low is
-    better: the authors evolve the absolute correlation, and this one is negative.
+    with $D_r$ the output of the triple's last module, the batch norm, for $x + 0.1 \epsilon$ minus that for x,
+    $\epsilon$ from N(0, 1). Kaiming fan-out weights, train mode, float64 after the pass. The exponent is the norm of
+    a large tensor, so the value is little more than its size; at one image it lies between 1e-38 and 1e-20, at more
+    it underflows. Low is better: the authors evolve the absolute correlation, and this one is negative.
 
     Deviation: the paper labels the input "pre-activation gradient, perturbed"; its code feeds this tensor.
 
@@ -68,7 +68,7 @@ def eznas_b(probe: Probe, maps: Tap | None = None) -> float:
     found = probe.tap(maps or outputs())
     half = len(found) // 2
     scores = [_program(after - before) for (_, before), (_, after) in zip(found[:half], found[half:], strict=True)]
-    return sum(scores) / len(scores)
+    return mean(scores)
 
 
 @register("eznas_b.as_printed", needs=[BEFORE, AFTER], paper=f"{PAPER}, figure 6, the input as labelled", batch_size=1)
@@ -81,4 +81,4 @@ def eznas_b_as_printed(probe: Probe) -> float:
     """
     pairs = zip(probe.tap(BEFORE), probe.tap(AFTER), strict=True)
     scores = [_program(after - before) for (_, before), (_, after) in pairs]
-    return sum(scores) / len(scores)
+    return mean(scores)

@@ -13,7 +13,7 @@ LOSS_ALONE = Backward(Forward(mode="alone"), "loss alone")
 
 
 def _squares(gradients: dict[str, Tensor]) -> Tensor:
-    return torch.stack([g.flatten(1).square().sum(1, dtype=torch.float64) for g in gradients.values()]).sum(0)
+    return torch.stack([g.reshape(len(g), -1).square().sum(1, dtype=torch.float64) for g in gradients.values()]).sum(0)
 
 
 SQUARES = PerImage(LOSS_ALONE, of="parameters", reduce=_squares)

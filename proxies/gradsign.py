@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .fisher_trace import LOSS_ALONE
-from .passes import PerImage, layers
+from .passes import PerImage, layer_weights
 from .probe import Probe
 from .registry import register
 
@@ -35,6 +35,6 @@ def gradsign(probe: Probe) -> float:
     sums = probe.per_image(SIGNS).sum(0).abs().double()
     sizes = [p.numel() for name, p in probe.net.named_parameters() if name.endswith("weight")]
     names = [name for name, _ in probe.net.named_parameters() if name.endswith("weight")]
-    wanted = {f"{layer}.weight" if layer else "weight" for layer in layers(probe.net)}
+    wanted = set(layer_weights(probe.net))
     parts = zip(names, torch.split(sums, sizes), strict=True)
     return float(torch.cat([part for name, part in parts if name in wanted]).mean())

@@ -53,10 +53,14 @@ def images_of(name: str, count: int) -> slice:
 
     Raises:
         NotApplicableError: There are fewer images than slices.
+        ValueError: It is no slice.
     """
-    if not (found := re.fullmatch(r"data\[(\d+)/(\d+)\]", name)):
+    if not name.startswith("data["):
         return slice(None)
-    part, parts = int(found[1]), int(found[2])
+    found = re.fullmatch(r"data\[(\d+)/(\d+)\]", name)
+    part, parts = (int(found[1]), int(found[2])) if found else (0, 0)
+    if part >= parts:
+        raise ValueError(f"no input is called '{name}'")
     if count < parts:
         raise NotApplicableError(f"{parts} batches need as many images, there are {count}")
     size = count // parts

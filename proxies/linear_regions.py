@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..errors import NotApplicableError
+from .inputs import CROP_SIZE
 from .passes import Forward, Tap, relus
 from .probe import Probe
 from .registry import register
@@ -34,4 +36,10 @@ def linear_regions(probe: Probe) -> float:
     Raises:
         NotApplicableError: The network cannot be made thin, see `inits.thin`, or has no ReLU.
     """
-    return float(len(torch.unique(torch.cat([codes for _, codes in probe.tap(CODES)], 1), dim=0)))
+    try:
+        codes = [code for _, code in probe.tap(CODES)]
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # shapes that do not fit
+        raise NotApplicableError(f"the network does not take images of {CROP_SIZE} pixels ({error})") from error
+    return float(len(torch.unique(torch.cat(codes, 1), dim=0)))

@@ -136,6 +136,12 @@ def layers(net: nn.Module) -> tuple[str, ...]:
     return named(net, LAYERS)
 
 
+def layer_weights(net: nn.Module) -> list[str]:
+    """Name the weights of convolutions and linear layers, in definition order; one that several share, once."""
+    names = {id(parameter): name for name, parameter in net.named_parameters()}
+    return list(dict.fromkeys(names[id(net.get_submodule(layer).get_parameter("weight"))] for layer in layers(net)))
+
+
 def relus(net: nn.Module) -> tuple[str, ...]:
     """Name the ReLU modules, in definition order.
 

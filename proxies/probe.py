@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,9 +23,11 @@ from torch.utils.hooks import RemovableHandle
 from ..errors import BatchError, NotApplicableError, NotFiniteError
 from .inits import INITS, NORMS
 from .inputs import images_of, make
-from .passes import DATA, Backward, Forward, Gradient, Need, PerImage, Tap, backward_of, forward_of, layers
+from .passes import DATA, Backward, Forward, Gradient, Need, PerImage, Tap, backward_of, forward_of, layer_weights
 
 R = TypeVar("R")
+Args = tuple[Any, ...]
+Named = dict[str, Any]
 
 #: Images that a vectorised pass over images takes at a time.
 IMAGES_AT_ONCE = 16
@@ -187,7 +190,9 @@ class Probe:
             ]
             with torch.inference_mode(False), torch.enable_grad():
                 found = self._once(need.backward, lambda: self._alone(needs))
-            self._per_image |= dict(zip(needs, found, strict=True))
+            self._per_image |= found
+        if need in self._errors:
+            raise self._errors[need]
         return self._per_image[need]
 
     def labels(self, forward: Forward = DATA) -> Tensor:
@@ -208,7 +213,7 @@ class Probe:
             parameters = (
                 dict(self.net.named_parameters()) if forward.init == "given" else self.trace(forward).parameters
             )
-            self._weights[forward] = {name: parameters[name].detach().double() for name in self._layer_weights()}
+            self._weights[forward] = {name: parameters[name].detach().double() for name in layer_weights(self.net)}
         return self._weights[forward]
 
     def weights_and_gradients(self, gradient: Gradient) -> list[tuple[Tensor, Tensor]]:
@@ -262,8 +267,8 @@ class Probe:
     def _state(self, forward: Forward) -> dict[str, Tensor]:
         with torch.inference_mode(False), torch.no_grad():
             state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
-            for name, tensor in state.items():
-                _numbers(name, tensor)
+            for name, _ in self.net.named_parameters():
+                _numbers(name, state[name])
         if forward.dtype is not None:
             state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
         return state
@@ -303,31 +308,32 @@ class Probe:
                     lambda g: watched.arrive(g) if running.backward == tap.source else None
                 )
 
-        def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        def before(module: nn.Module, args: Args, named: Named) -> tuple[Args, Named]:
             # An alias has its own place in the graph: its gradient is the part that flows through this module only.
-            alias = args[0].view_as(args[0])
+            first = _first(args, named)
+            alias = first.view_as(first)
             visit(alias, partial(tap.reduce, alias.detach()))
-            return (alias, *args[1:])
+            return (alias, *args[1:]) if args else args, named if args else named | {next(iter(named)): alias}
 
-        def after(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
+        def after(module: nn.Module, args: Args, named: Named, output: object) -> None:
             if not isinstance(output, Tensor):  # a container can return anything
                 return
             if tap.side == "layer":
-                visit(output, partial(tap.reduce, module, args[0].detach()))
+                visit(output, partial(tap.reduce, module, _first(args, named).detach()))
             else:
                 visit(output, partial(tap.reduce, output.detach()))
 
-        def link(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
-            chain = trace.chains.setdefault(tap, [("", args[0])])
-            if not isinstance(output, Tensor):
-                raise NotApplicableError(f"{name} returns {type(output).__name__}, no activation")
-            chain.append((name, output))
+        def link(module: nn.Module, args: Args, named: Named, output: object) -> None:
+            with self._errors_kept(tap):
+                if not isinstance(output, Tensor):
+                    raise NotApplicableError(f"{name} returns {type(output).__name__}, no activation")
+                trace.chains.setdefault(tap, [("", _first(args, named))]).append((name, output))
 
         if isinstance(tap.source, Backward) and tap.source.objective == "signs":
-            return module.register_forward_hook(link)
+            return module.register_forward_hook(link, with_kwargs=True)
         if tap.side == "input":
-            return module.register_forward_pre_hook(before)
-        return module.register_forward_hook(after)
+            return module.register_forward_pre_hook(before, with_kwargs=True)
+        return module.register_forward_hook(after, with_kwargs=True)
 
     def _differentiate(self, gradient: Gradient) -> _Gradients:
         backward = gradient.backward
@@ -393,13 +399,14 @@ class Probe:
             return self._inputs[name].to(like)
         return (2 * torch.randint(0, 2, like.shape, generator=self.generator(name)) - 1).to(like)
 
-    def _alone(self, needs: Sequence[PerImage]) -> list[Tensor]:
+    def _alone(self, needs: Sequence[PerImage]) -> dict[PerImage, Tensor]:
         """Differentiate for every image in a batch of its own, vectorised over images."""
         forward, objective = needs[0].backward.forward, needs[0].backward.objective
         x = _batch(_numbers(forward.inputs[0], self._input(forward.inputs[0])), forward.dtype)
         state = self._state(forward)
         names = [name for name, _ in self.net.named_parameters()]
         y = self._labels() if objective == "loss alone" else torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        highest = int(y.max())
 
         def scalar(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
             # A first element takes its place in its tensor again.
@@ -411,6 +418,7 @@ class Probe:
             }
             logits = _logits(functional_call(self.net, state | whole, (image[None],)))
             if objective == "loss alone":
+                _check_highest(highest, logits.shape[1])
                 return nn.functional.cross_entropy(logits, label[None])
             return logits[0] if objective == "logits alone" else logits.sum()
 
@@ -418,23 +426,29 @@ class Probe:
         if needs[0].of == "first":
             leaves = {name: leaf.flatten()[:1] for name, leaf in leaves.items()}
         differentiate = (jacrev if objective == "logits alone" else grad)(scalar)
-        parts: list[list[Tensor]] = []
+        parts: dict[PerImage, list[Tensor]] = {need: [] for need in needs}
         for start in range(0, len(x), IMAGES_AT_ONCE):
             some = slice(start, start + IMAGES_AT_ONCE)
-            with _isolated(self.net, forward.mode, self.seed, self.x.device):
+            with _isolated(self.net, forward.mode, self.seed, self.x.device), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, and right
                 found = vmap(differentiate, in_dims=(None, 0, 0), randomness="different")(leaves, x[some], y[some])
-            parts.append([need.reduce(found) for need in needs])
+            for name, gradient in found.items():
+                _numbers(f"the gradient of {name}", gradient)
+            for need in needs:
+                if need not in self._errors:
+                    with self._errors_kept(need):
+                        parts[need].append(need.reduce(found))
         self.forwards += 1
         self.backwards += 1
-        return [torch.cat(of_need) for of_need in zip(*parts, strict=True)]
+        return {need: torch.cat(values) for need, values in parts.items() if need not in self._errors}
 
     @contextlib.contextmanager
-    def _errors_kept(self, tap: Tap) -> Iterator[None]:
-        """Keep an error of a reduction for those who ask for its tap, so that the others of the pass go on."""
+    def _errors_kept(self, need: Tap | PerImage) -> Iterator[None]:
+        """Keep an error of a reduction for those who ask for it, so that the others of the pass go on."""
         try:
             yield
         except Exception as error:
-            self._errors[tap] = error.with_traceback(None)
+            self._errors[need] = error.with_traceback(None)
 
     def _targets(self, backward: Backward) -> frozenset[str]:
         """Return what to differentiate for: gradients that are planned, and enough for every tap to be passed."""
@@ -462,15 +476,12 @@ class Probe:
             return [None if of[0] is None else torch.stack(of) for of in zip(*rows, strict=True)]
         if backward.order == 1:
             return list(torch.autograd.grad(scalar, leaves, retain_graph=keep, allow_unused=True))
-        weights = [trace.parameters[name] for name in self._layer_weights()]
+        weights = [trace.parameters[name] for name in layer_weights(self.net)]
         first: Sequence[Tensor | None] = torch.autograd.grad(scalar, weights, create_graph=True, allow_unused=True)
         product = sum(((g.detach() * g).sum() for g in first if g is not None), scalar.new_zeros(()))
         if not product.requires_grad:
             return [None] * len(leaves)
         return list(torch.autograd.grad(product, leaves, retain_graph=keep, allow_unused=True))
-
-    def _layer_weights(self) -> list[str]:
-        return [f"{layer}.weight" if layer else "weight" for layer in layers(self.net)]
 
     def _scalar(self, trace: Trace, backward: Backward) -> Tensor:
         outputs, name = trace.outputs[0], backward.forward.inputs[0]
@@ -491,10 +502,10 @@ class Probe:
         if self.y is None:
             raise NotApplicableError("the loss needs labels, and none were given")
         labels = self.y[images_of(name, len(self.y))]
-        low, high = int(labels.min()), int(labels.max())
-        if low < 0 or (classes is not None and high >= classes):
-            shown = "each a class" if classes is None else f"0 to {classes - 1}, the classes of the network"
-            raise BatchError(f"labels: expected {shown}, got {low} to {high}")
+        if (lowest := int(labels.min())) < 0:
+            raise BatchError(f"labels: expected 0 or more, got {lowest}")
+        if classes is not None:
+            _check_highest(int(labels.max()), classes)
         return labels
 
     def _input(self, name: str) -> Tensor:
@@ -520,6 +531,11 @@ class Probe:
         self._gradients = {b: g for b, g in self._gradients.items() if b.forward != forward}
 
 
+def _check_highest(label: int, classes: int) -> None:
+    if label >= classes:
+        raise BatchError(f"labels: expected 0 to {classes - 1}, the classes of the network, got {label}")
+
+
 def _check_batch(x: Tensor, y: Tensor | None) -> None:
     dtype = getattr(x, "dtype", type(x).__name__)
     if dtype not in {torch.float32, torch.float64}:
@@ -534,10 +550,11 @@ def _numbers(name: str, tensor: Tensor) -> Tensor:
     """Return a tensor as it is.
 
     Raises:
-        NotFiniteError: It holds a NaN, which comparisons such as those of ReLU codes would take for a number.
+        NotFiniteError: It holds a NaN, which comparisons such as those of ReLU codes would take for a number, or an
+            infinity, which becomes one.
     """
-    if tensor.is_floating_point() and tensor.isnan().any():
-        raise NotFiniteError(f"NaN in {name}")
+    if not tensor.isfinite().all():
+        raise NotFiniteError(f"{'NaN' if tensor.isnan().any() else 'an infinity'} in {name}")
     return tensor
 
 
@@ -552,6 +569,12 @@ def _logits(output: object) -> Tensor:
         return output
     shapes = [tuple(o.shape) if isinstance(o, Tensor) else type(o).__name__ for o in _items(output)]
     raise NotApplicableError(f"the network must return logits (N, classes); it returns {shapes}: wrap it")
+
+
+def _first(args: Args, named: Named) -> Tensor:
+    """Return what a module was called with, by position or by keyword."""
+    first: Tensor = args[0] if args else next(iter(named.values()))
+    return first
 
 
 def _items(output: object) -> tuple[object, ...]:
@@ -594,13 +617,13 @@ def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Ite
                 module.inplace = inplace
 
 
-def _norm_of_each(norm: nn.Module, x: Tensor) -> Tensor:
+def _norm_of_each(norm: nn.Module, input: Tensor) -> Tensor:
     """Normalise every image by its own statistics, as batch norm does with a batch of one."""
     assert isinstance(norm, NORMS[0])
-    if x[0, 0].numel() < 2:
+    if input[0, 0].numel() < 2:
         raise NotApplicableError("batch norm of a single value; one image alone has no statistics there")
-    return nn.functional.instance_norm(x, weight=norm.weight, bias=norm.bias, eps=norm.eps)
+    return nn.functional.instance_norm(input, weight=norm.weight, bias=norm.bias, eps=norm.eps)
 
 
-def _identity(x: Tensor) -> Tensor:
-    return x
+def _identity(input: Tensor) -> Tensor:
+    return input

@@ -60,6 +60,7 @@ class Proxy(Card):
         least_images: The fewest images that its statistics are defined for.
     """
 
+    function: ProxyFunction
     needs: tuple[Need, ...] = ()
     batch_size: int = 64
     labels: bool = False

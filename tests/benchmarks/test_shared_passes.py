@@ -18,6 +18,7 @@ from zcbench.proxies import PROXIES
 from zcbench.proxies.registry import score_all
 
 EIGHT = ("grad_norm", "snip", "fisher", "jacob_cov", "plain", "synflow", "l2_norm", "naswot")
+NASLIB = (*EIGHT, "epe_nas", "macs", "params", "zen")
 # The best of CIFAR-10, all 3x3, mostly 1x1, no convolution in the cells.
 NETWORKS = [6111, 1462, 2011, 1835]
 BATCH = 16
@@ -69,3 +70,23 @@ def test_eight_measures_cost_at_most_two_and_a_half_passes(index: int, benchmark
     benchmark.extra_info["ratio"] = statistics.median(ratios)
     benchmark.pedantic(eight, rounds=1)
     assert statistics.median(ratios) <= 2.5
+
+
+def test_naslib_proxies_cost_at_most_two_fifths_of_one_by_one(benchmark: BenchmarkFixture) -> None:
+    if not benchmark.enabled:
+        pytest.skip("a timing, not a test: run with --benchmark-enable")
+    space = SPACES["nb201"]
+    net = space.build(space.architecture(NETWORKS[0]), 10, 0)
+    x, y = torch.randn(64, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 10
+
+    def seconds(*groups: tuple[str, ...]) -> float:
+        start = time.perf_counter()
+        for names in groups:
+            score_all(net, x, y, [PROXIES[name] for name in names])
+        return time.perf_counter() - start
+
+    pairs = [(seconds(NASLIB), seconds(*((name,) for name in NASLIB))) for _ in range(4)][1:]
+    ratio = statistics.median(together / alone for together, alone in pairs)
+    benchmark.extra_info |= {"ratio": ratio, "grasp_s": seconds(("grasp",)), "together_s": pairs[-1][0]}
+    benchmark.pedantic(seconds, args=(NASLIB,), rounds=1)
+    assert ratio <= 0.4
