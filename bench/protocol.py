@@ -13,7 +13,7 @@ from ..errors import ConfigError
 
 #: Scores of different protocols are never compared; goes up when what every score has in common changes: the networks,
 #: how batches are drawn, the default initialisation, train mode.
-PROTOCOL = "1"
+PROTOCOL = "2"
 
 #: The version of configuration files.
 CONFIG_VERSION = 1
