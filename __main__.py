@@ -128,11 +128,15 @@ def list_(arguments: Namespace) -> int:
 
 
 def data(arguments: Namespace) -> int:
-    """Say where data files are looked for, or compare them with their checksums."""
+    """List data files, say where they are looked for, download them, or compare them with their checksums."""
     from .bench.progress import Progress
     from .datasets.files import VARIABLE, check, data_folder, sources
 
     folder = data_folder(arguments.data)
+    if (arguments.action == "get") != (arguments.name is not None):
+        raise ConfigError(f"data {arguments.action}: expected a name after `get`, and only there; see `data list`")
+    if arguments.action == "get":
+        return _download(arguments.name, folder)
     print(f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})")
     hashed = arguments.action == "verify"
     progress = Progress("bytes checked", sum(f.bytes for s in sources().values() for f in s.files)) if hashed else None
@@ -150,6 +154,25 @@ def data(arguments: Namespace) -> int:
     for path in wrong:
         print(f"{path} differs from the official file: get it anew")
     return 1 if wrong else 0
+
+
+def _download(name: str, folder: Path) -> int:
+    from .bench.progress import Progress
+    from .datasets.download import get
+    from .datasets.files import sources
+
+    source = sources()[name]
+    total = source.archive.bytes if source.archive else sum(file.bytes for file in source.files)
+    progress = Progress(f"bytes of {name}", total)
+    try:
+        new = get(source, folder, progress=progress.advance)
+    finally:
+        progress.close()
+    for path in new:
+        print(path)
+    if not new:
+        print(f"{name} is there already, whole and official")
+    return 0
 
 
 COMMANDS = {"run": run, "score": score, "list": list_, "data": data}
@@ -189,7 +212,8 @@ def _parser() -> Parser:
     commands.add_subcommand("list", what, help=list_.__doc__)
 
     files = Parser(description=data.__doc__)
-    files.add_argument("action", choices=["where", "verify"])
+    files.add_argument("action", choices=["list", "where", "get", "verify"])
+    files.add_argument("name", nargs="?", help="what to get, a source of the list")
     files.add_argument("--data", type=str, help="the data folder")
     commands.add_subcommand("data", files, help=data.__doc__)
     return parser

@@ -31,10 +31,29 @@ class DataFile:
         path: Relative to the data folder, or to the package that carries it.
         sha256: Of the official file.
         bytes: Its size.
+        url: Where it can be downloaded, pinned to a version.
     """
 
     path: str
     sha256: str
+    bytes: int
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A tar archive whose members are the files of a source, under their own paths.
+
+    Attributes:
+        url: Where it can be downloaded.
+        digest: Of the official archive.
+        algorithm: Of the digest.
+        bytes: Its size.
+    """
+
+    url: str
+    digest: str
+    algorithm: Literal["sha256", "md5"]
     bytes: int
 
 
@@ -49,6 +68,7 @@ class Source:
         files: The files.
         get: How a person gets them.
         package: The installed package that carries them; None where they lie in the data folder.
+        archive: What they are packed in where they are downloaded.
     """
 
     name: str
@@ -57,6 +77,7 @@ class Source:
     files: tuple[DataFile, ...]
     get: str
     package: str | None = None
+    archive: Archive | None = None
 
 
 @functools.cache
@@ -66,6 +87,8 @@ def sources() -> Registry[Source]:
     document = json.loads((package_files(__package__) / "files.json").read_text("utf-8"))
     for entry in document["sources"]:
         entry["files"] = tuple(DataFile(**file) for file in entry["files"])
+        if "archive" in entry:
+            entry["archive"] = Archive(**entry["archive"])
         registry.add(entry["name"], Source(**entry))
     return registry
 
