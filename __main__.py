@@ -163,11 +163,18 @@ def _download(name: str, folder: Path) -> int:
 
     source = sources()[name]
     total = source.archive.bytes if source.archive else sum(file.bytes for file in source.files)
-    progress = Progress(f"bytes of {name}", total)
+    started: list[Progress] = []
+
+    def advance(more: int) -> None:  # a source that cannot be downloaded, or need not be, shows no bar
+        if not started:
+            started.append(Progress(f"bytes of {name}", total))
+        started[0].advance(more)
+
     try:
-        new = get(source, folder, progress=progress.advance)
+        new = get(source, folder, progress=advance)
     finally:
-        progress.close()
+        for progress in started:
+            progress.close()
     for path in new:
         print(path)
     if not new:

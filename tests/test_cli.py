@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import pickle
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from zcbench.__main__ import main
+from zcbench.datasets.files import DataFile, Source
+from zcbench.registry import Registry
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"
 TINY = ["--sample", "3", "--batch_sizes", "[2]", "--proxies", "[params,naswot]", "--tracker", "none"]
@@ -237,6 +240,7 @@ def test_score_of_your_own_network(capsys: pytest.CaptureFixture[str]) -> None:
         (["--arch", BEST, "--batch_size", "0"], "1 to 20"),
         (["--arch", BEST, "--seed", "-1"], "seed: expected 0 to"),
         (["--arch", BEST, "--proxies", "[xen]"], "did you mean zen"),
+        (["--arch", BEST, "--proxies", "[az_nas]"], "use `zcbench run`"),
     ],
     ids=str,
 )
@@ -266,6 +270,34 @@ def test_data_where_and_verify(capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text("not the table")
     assert main(["data", "verify"]) == 1
     assert "nats_bench.csv differs from the official file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["get"], "expected a name after `get`"),
+        (["where", "cifar10"], "only there"),
+        (["get", "cifar"], "did you mean cifar10"),
+        (["get", "cifar10-samples"], "cannot be downloaded by zcbench: install the extra"),
+    ],
+    ids=str,
+)
+def test_bad_downloads_are_one_line(arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert word in refused(["data", *arguments], capsys)
+
+
+def test_data_get(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"architecture,accuracy"
+    file = DataFile("tables/small.csv", hashlib.sha256(content).hexdigest(), len(content), "https://nowhere.test/small")
+    known = Registry[Source]("data source")
+    known.add("small", Source("small", "a table", "MIT", (file,), "zcbench data get small"))
+    monkeypatch.setattr("zcbench.datasets.files.sources", lambda: known)
+    monkeypatch.setattr("zcbench.datasets.download._receive", lambda url, part, *_: part.write_bytes(content))
+    assert main(["data", "get", "small"]) == 0
+    assert Path("data/tables/small.csv").read_bytes() == content
+    assert "small.csv" in capsys.readouterr().out
+    assert main(["data", "get", "small"]) == 0
+    assert "there already" in capsys.readouterr().out
 
 
 def test_real_data_is_verified(real_data: Path, capsys: pytest.CaptureFixture[str]) -> None:

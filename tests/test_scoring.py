@@ -4,7 +4,7 @@ import pytest
 import torch
 import zcbench
 from torch import Tensor, nn
-from zcbench.errors import UnknownNameError
+from zcbench.errors import ConfigError, UnknownNameError
 
 Batch = tuple[Tensor, Tensor]
 
@@ -25,6 +25,15 @@ def test_without_labels_the_loss_says_so(batch: Batch) -> None:
     assert scores["snip"].status == "not_applicable"
     assert "labels" in scores["snip"].message
     assert scores["naswot"].status in {"ok", "-inf"}  # two of eight images may switch four ReLUs alike
+
+
+def test_rank_ranks_the_pool_it_is_given(batch: Batch) -> None:
+    nets = {"small": mlp(2), "large": mlp(8), "middle": mlp(4)}
+    ranked = zcbench.rank(nets, *batch, proxies=["vote", "params"])
+    assert sorted(ranked["vote"]) == sorted(nets)
+    assert ranked["params"] == ["large", "middle", "small"]
+    with pytest.raises(ConfigError, match="within a pool"):
+        zcbench.score(nets["small"], *batch, proxies=["vote"])
 
 
 def test_rank_orders_networks_and_puts_failures_last(batch: Batch) -> None:

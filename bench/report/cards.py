@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from itertools import chain
 
 from ...proxies import AGGREGATES, PROXIES, Proxy
 from ...proxies.aggregate import Aggregate
@@ -38,12 +37,13 @@ NAS-Bench-201 as Akhauri et al. (EZNAS, NeurIPS 2022) print it:
 
 
 def page() -> str:
-    """Return the page as Markdown."""
-    cards: list[Proxy | Aggregate] = sorted(
-        chain[Proxy | Aggregate](PROXIES.values(), AGGREGATES.values()), key=lambda card: card.name
-    )
-    alone = [proxy.passes for proxy in PROXIES.values()]
-    forwards, backwards = passes(need for proxy in PROXIES.values() for need in proxy.needs)
+    """Return the page on the proxies that come with the package as Markdown."""
+    home = __name__.partition(".")[0]
+    proxies = [p for p in PROXIES.values() if p.function.__module__.startswith(f"{home}.")]
+    aggregates = [a for a in AGGREGATES.values() if a.function.__module__.startswith(f"{home}.")]
+    cards: list[Proxy | Aggregate] = sorted([*proxies, *aggregates], key=lambda card: card.name)
+    alone = [proxy.passes for proxy in proxies]
+    forwards, backwards = passes(need for proxy in proxies for need in proxy.needs)
     measured = json.loads(COSTS.read_text("utf-8"))
     head = HEAD.format(
         forwards=forwards,

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from zcbench.bench.report.cards import page
+from zcbench.proxies import AGGREGATES, PROXIES
+from zcbench.proxies.registry import costs
+
+# Other tests register proxies of their own.
+OURS = {
+    name for name, card in (*PROXIES.items(), *AGGREGATES.items()) if card.function.__module__.startswith("zcbench.")
+}
+PAGE = Path(__file__).parents[3] / "docs" / "proxies.md"
+
+
+def test_the_committed_page_is_the_one_that_the_cards_give() -> None:
+    # python -m zcbench.bench.report.cards > docs/proxies.md
+    assert PAGE.read_text("utf-8") == page()
+
+
+def test_every_proxy_has_a_section_and_anglenas_a_reason() -> None:
+    text = page()
+    for name in OURS:
+        assert f"\n## {name}\n" in text
+    assert "needs that training" in text
+
+
+def test_every_proxy_was_measured() -> None:
+    # python -m zcbench.bench.cost
+    assert set(costs()) == OURS
+    assert all(ms > 0 for ms in costs().values())

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from zcbench.errors import ConfigError, UnknownNameError
+from zcbench.proxies import AGGREGATES, PROXIES
+from zcbench.proxies.aggregate import alone, pool_id, split
+
+Scores = dict[str, NDArray[np.float64]]
+
+
+def drawn(name: str, networks: int = 7) -> Scores:
+    random = np.random.RandomState(0)
+    return {member: random.randint(0, 5, networks).astype(float) for member in AGGREGATES[name].members}
+
+
+def rank(values: NDArray[np.float64], i: int) -> float:
+    """Return the mid-rank of a value, 1 for the lowest."""
+    return 1 + sum(v < values[i] for v in values) + (sum(v == values[i] for v in values) - 1) / 2
+
+
+@pytest.mark.parametrize("name", ["az_nas", "vkdnw_agg"])
+def test_log_ranks_equal_ranks_by_counting(name: str) -> None:
+    scores = drawn(name)
+    expected = [sum(math.log(rank(values, i) / 7) for values in scores.values()) for i in range(7)]
+    np.testing.assert_allclose(AGGREGATES[name].score(scores), expected, rtol=1e-12)
+
+
+def test_te_nas_takes_low_condition_numbers_for_good() -> None:
+    scores = {"ntk_condition": np.array([5.0, 100.0, 20.0]), "linear_regions": np.array([10.0, 30.0, 20.0])}
+    np.testing.assert_array_equal(AGGREGATES["te_nas"].score(scores), [3 + 1, 1 + 3, 2 + 2])
+
+
+def test_vote_counts_the_pairs_that_most_members_win() -> None:
+    scores = drawn("vote", 300)
+    rows = list(zip(*scores.values(), strict=True))
+    expected = np.zeros(300)
+    for i, j in itertools.permutations(range(300), 2):
+        won = sum(np.sign(a - b) for a, b in zip(rows[i], rows[j], strict=True))
+        expected[i] += 1.0 if won > 0 else 0.5 if won == 0 else 0.0
+    np.testing.assert_array_equal(AGGREGATES["vote"].score(scores), expected)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_scores_change_with_the_pool_and_only_with_it(name: str) -> None:
+    scores = drawn(name, 12)
+    whole = AGGREGATES[name].score(scores)
+    order = np.random.RandomState(1).permutation(12)
+    turned = AGGREGATES[name].score({member: values[order] for member, values in scores.items()})
+    np.testing.assert_array_equal(turned, whole[order])
+    half = AGGREGATES[name].score({member: values[:6] for member, values in scores.items()})
+    assert not np.array_equal(half, whole[:6])
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_a_network_without_a_member_leaves_the_pool(name: str) -> None:
+    scores = drawn(name, 8)
+    rest = AGGREGATES[name].score({member: values[1:] for member, values in scores.items()})
+    scores[AGGREGATES[name].members[0]][0] = np.nan
+    found = AGGREGATES[name].score(scores)
+    assert np.isnan(found[0])
+    np.testing.assert_array_equal(found[1:], rest)
+    empty = AGGREGATES[name].score({member: np.full(3, np.nan) for member in AGGREGATES[name].members})
+    assert np.isnan(empty).all()
+
+
+def test_minus_infinity_is_the_worst_rank() -> None:
+    scores = drawn("az_nas")
+    for member in scores:
+        scores[member] = np.arange(7.0)
+    scores["az_trainability"][6] = -np.inf
+    ranks = [7, 7, 1, 7]
+    assert AGGREGATES["az_nas"].score(scores)[6] == pytest.approx(sum(math.log(r / 7) for r in ranks), rel=1e-12)
+
+
+def test_names_are_split_into_what_is_computed_and_what_is_ranked() -> None:
+    proxies, aggregates = split(["naswot", "vote", "snip"])
+    assert [p.name for p in proxies] == ["naswot", "snip", "synflow", "jacob_cov"]
+    assert [a.name for a in aggregates] == ["vote"]
+    with pytest.raises(UnknownNameError, match="naswot"):
+        split(["naswott"])
+
+
+def test_one_network_has_no_aggregate() -> None:
+    assert alone(["params"]) == [PROXIES["params"]]
+    with pytest.raises(ConfigError, match="az_nas ranks networks within a pool"):
+        alone(["params", "az_nas"])
+
+
+def test_a_pool_has_a_name_whatever_its_order() -> None:
+    assert pool_id(["b", "a"]) == pool_id(["a", "b"])
+    assert pool_id(["a", "b"]) != pool_id(["a", "c"])
+    assert pool_id(["a", "b"]).startswith("2 networks ")
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_the_card_is_complete(name: str) -> None:
+    card = AGGREGATES[name].card()
+    assert set(card) == set(PROXIES["params"].card())
+    assert all(member in PROXIES for member in card["reads"])
+    assert card["summary"].endswith(".")
+    assert card["paper"]
+    assert "$$" in (AGGREGATES[name].function.__doc__ or "")
+    assert AGGREGATES[name].function.__module__.rsplit(".", 1)[1] == name
+    assert name not in PROXIES
