@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jsonargparse import ArgumentParser, Namespace
 
 from .bench.protocol import StudyConfig, check_version, describe, studies
-from .errors import ConfigError, ZcbenchError, one_line
+from .errors import ArchitectureError, ConfigError, ZcbenchError, one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -139,7 +139,9 @@ def data(arguments: Namespace) -> int:
         return _download(arguments.name, folder)
     print(f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})")
     hashed = arguments.action == "verify"
-    progress = Progress("bytes checked", sum(f.bytes for s in sources().values() for f in s.files)) if hashed else None
+    progress = (
+        Progress("bytes checked", sum(f.bytes or 0 for s in sources().values() for f in s.files)) if hashed else None
+    )
     table = _table("source", "state", "licence", "what, or how to get it")
     wrong: list[Path] = []
     for source in sources().values():
@@ -162,7 +164,7 @@ def _download(name: str, folder: Path) -> int:
     from .datasets.files import sources
 
     source = sources()[name]
-    total = source.archive.bytes if source.archive else sum(file.bytes for file in source.files)
+    total = source.archive.bytes if source.archive else sum(file.bytes or 0 for file in source.files)
     started: list[Progress] = []
 
     def advance(more: int) -> None:  # a source that cannot be downloaded, or need not be, shows no bar
@@ -232,7 +234,10 @@ def _with_study(arguments: list[str]) -> list[str]:
         return arguments
     expanded = [part for a in arguments for part in (a.split("=", 1) if a.startswith("--config=") else [a])]
     if "--config" not in expanded:
-        expanded[1:1] = ["--config", DEFAULT_STUDY]
+        # The accuracies of the default study are those of its own space and images.
+        named = {a.split("=", 1)[0] for a in expanded}
+        other = [] if "--accuracy" in named or not named & {"--dataset", "--space"} else ["--accuracy", "default"]
+        expanded[1:1] = ["--config", DEFAULT_STUDY, *other]
     for place, argument in enumerate(expanded[:-1]):
         if argument == "--config":
             path = _study_file(expanded[place + 1])
@@ -287,7 +292,12 @@ def _from_space(space: str, architecture: str, num_classes: int, seed: int) -> n
     from .bench.spaces import SPACES
 
     chosen = SPACES[space]
-    index = int(architecture) if architecture.isdigit() else chosen.index(architecture)
+    try:
+        index = chosen.index(architecture)
+    except ArchitectureError:
+        if not architecture.isdigit():
+            raise
+        index = int(architecture)
     return chosen.build(chosen.architecture(index), num_classes, seed)
 
 

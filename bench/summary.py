@@ -88,7 +88,7 @@ def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
                 coverage=float(np.isfinite(values).mean()),
                 failures={str(name): int(count) for name, count in status.items() if name != "ok"},
                 ms=float(1000 * group["wall_s"].median()),
-                pool=str(group["pool"].iloc[0]),
+                pool=", ".join(dict.fromkeys(group["pool"])),
                 correlation=stats.correlate(
                     values[known], truth[known], weights[:, known], higher_is_better=proxy not in lower
                 ),

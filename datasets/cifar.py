@@ -1,4 +1,4 @@
-"""CIFAR in its official python version."""
+"""CIFAR in its official python version: pickled batches of pixels and labels."""
 
 from __future__ import annotations
 
@@ -10,15 +10,28 @@ from numpy.typing import NDArray
 
 from ..errors import DataFileError
 from .files import find
-from .images import DATASETS, ImageDataModule
+from .images import DATASETS, StoredImages
 from .unpickle import NUMPY, unpickle
 
 # Statistics of the 50,000 training images, as the NAS literature rounds them.
 CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)
 CIFAR10_STD = (0.2470, 0.2435, 0.2616)
+CIFAR100_MEAN = (0.5071, 0.4865, 0.4409)
+CIFAR100_STD = (0.2673, 0.2564, 0.2762)
 
 
-class Cifar10(ImageDataModule):
+class Batches(StoredImages):
+    """Images from a pickled batch, the first file of the source that has the data set's name."""
+
+    #: The key of the labels beside `data`.
+    labels_key: ClassVar[str] = "labels"
+
+    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Read the batch; nothing in the file is run."""
+        return read_batch(find(self.name, self.folder), self.labels_key, self.image_size)
+
+
+class Cifar10(Batches):
     """CIFAR-10 from `cifar-10-batches-py/data_batch_1`, which holds the first 10,000 training images."""
 
     name: str = "cifar10"
@@ -28,13 +41,21 @@ class Cifar10(ImageDataModule):
     mean = CIFAR10_MEAN
     std = CIFAR10_STD
 
-    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Read the batch; nothing in the file is run."""
-        return read_batch(find(self.name, self.folder), "labels")
+
+class Cifar100(Batches):
+    """CIFAR-100 from `cifar-100-python/train`, with its 100 fine labels."""
+
+    name: str = "cifar100"
+    task: ClassVar[str] = "cifar100"
+    num_classes: ClassVar[int] = 100
+    image_size: ClassVar[int] = 32
+    labels_key: ClassVar[str] = "fine_labels"
+    mean = CIFAR100_MEAN
+    std = CIFAR100_STD
 
 
-def read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read one pickled batch: `data` `(M, 3 * 1024)` uint8, channel by channel, and a list of labels.
+def read_batch(path: Path, labels_key: str, image_size: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read one pickled batch: `data` `(M, 3 * H * W)` uint8, channel by channel, and a list of labels.
 
     Raises:
         DataFileError: The file is torn, of another form, or asks to run something.
@@ -44,16 +65,18 @@ def read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[
         found = ", ".join(map(str, batch)) if isinstance(batch, dict) else type(batch).__name__
         raise DataFileError(f"data file {path}: expected a dictionary with data and {labels_key}, got {found[:80]}")
     pixels, labels = batch["data"], batch[labels_key]
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
+    width = 3 * image_size**2
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != width:
         form = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
-        raise DataFileError(f"data file {path}: expected data of uint8 (M, 3072), got {form}")
+        raise DataFileError(f"data file {path}: expected data of uint8 (M, {width}), got {form}")
     if not isinstance(labels, list) or len(labels) != len(pixels):
         form = f"{len(labels)}" if isinstance(labels, list) else type(labels).__name__
         raise DataFileError(f"data file {path}: expected a list of {len(pixels)} {labels_key}, got {form}")
     if not all(type(label) is int and abs(label) < 2**31 for label in labels):
         raise DataFileError(f"data file {path}: expected whole numbers as {labels_key}")
     pixels = pixels.view(np.ndarray)
-    return pixels.reshape(-1, 3, 32, 32), np.asarray(labels, dtype=np.int64)
+    return pixels.reshape(-1, 3, image_size, image_size), np.asarray(labels, dtype=np.int64)
 
 
 DATASETS.add(Cifar10.name, Cifar10)
+DATASETS.add(Cifar100.name, Cifar100)

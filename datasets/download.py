@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ Progress = Callable[[int], None]
 
 _CHUNK = 1 << 18
 _TIMEOUT_S = 60.0
+#: Bytes that a file of unstated size may have.
+_LARGEST = 1 << 30
 
 
 def get(source: Source, folder: Path, *, progress: Progress | None = None) -> list[Path]:
@@ -35,9 +38,12 @@ def get(source: Source, folder: Path, *, progress: Progress | None = None) -> li
     Raises:
         DataFileError: It has no address, cannot be reached, sends something else, or a file that differs is in the way.
     """
-    if source.package is not None or not (source.archive or all(file.url for file in source.files)):
+    direct = all(file.url and file.bytes is not None for file in source.files)
+    if source.package is not None or not (source.archive or direct):
         raise DataFileError(f"{source.name} cannot be downloaded by zcbench: {source.get}")
-    states = check(source, folder, hashed=True)
+    # The official file is what was asked for, so even a known subset is in the way.
+    official = replace(source, files=tuple(replace(file, subsets=()) for file in source.files))
+    states = check(official, folder, hashed=True)
     for path, state in states:
         if state == "differs":
             raise DataFileError(f"data file {path} is there and differs from the official one: move it away first")
@@ -48,7 +54,7 @@ def get(source: Source, folder: Path, *, progress: Progress | None = None) -> li
         _unpack(source.archive, absent, folder, progress)
     else:
         for path, file in absent:
-            part = _fetch(file.url or "", path, file.bytes, progress)
+            part = _fetch(file.url or "", path, file.bytes or 0, progress)
             _take_place(part, path, file)
     return [path for path, _ in absent]
 
@@ -112,11 +118,16 @@ def _faults_named(url: str, part: Path) -> Iterator[None]:
 
 def _take_place(part: Path, path: Path, file: DataFile) -> None:
     with part.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != file.sha256:
+        algorithm = "sha256" if file.sha256 else "md5"
+        found, expected = hashlib.file_digest(stream, algorithm).hexdigest(), file.sha256 or file.md5
+    if found != expected:
         part.unlink()
-        raise DataFileError(f"{file.url or path.name} has sha256 {found}, expected {file.sha256}: nothing was kept")
+        raise DataFileError(f"{file.url or path.name} has {algorithm} {found}, expected {expected}: nothing was kept")
     part.replace(path)
+
+
+def _fits(size: int, file: DataFile) -> bool:
+    return size <= _LARGEST if file.bytes is None else size == file.bytes
 
 
 def _unpack(archive: Archive, wanted: list[tuple[Path, DataFile]], folder: Path, progress: Progress | None) -> None:
@@ -133,7 +144,7 @@ def _unpack(archive: Archive, wanted: list[tuple[Path, DataFile]], folder: Path,
     try:
         with tarfile.open(packed, "r:*") as tar:
             for member in tar:
-                if member.name not in rest or not member.isreg() or member.size != rest[member.name][1].bytes:
+                if member.name not in rest or not member.isreg() or not _fits(member.size, rest[member.name][1]):
                     continue
                 path, file = rest.pop(member.name)
                 content = tar.extractfile(member)

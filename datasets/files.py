@@ -24,20 +24,37 @@ State = Literal["present", "absent", "differs"]
 
 
 @dataclass(frozen=True)
+class Subset:
+    """A known file that holds a part of the official one, in the same layout.
+
+    Attributes:
+        sha256: Of the file.
+        bytes: Its size.
+    """
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class DataFile:
     """One file.
 
     Attributes:
         path: Relative to the data folder, or to the package that carries it.
-        sha256: Of the official file.
-        bytes: Its size.
+        sha256: Of the official file; None where its owner states the md5 alone.
+        bytes: Its size; None where its owner does not state it.
+        md5: Of the official file where there is no sha256.
         url: Where it can be downloaded, pinned to a version.
+        subsets: Files that are accepted in its place; they are never downloaded.
     """
 
     path: str
-    sha256: str
-    bytes: int
+    sha256: str | None
+    bytes: int | None
     url: str | None = None
+    md5: str | None = None
+    subsets: tuple[Subset, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +103,8 @@ def sources() -> Registry[Source]:
     registry: Registry[Source] = Registry("data source")
     document = json.loads((package_files(__package__) / "files.json").read_text("utf-8"))
     for entry in document["sources"]:
+        for file in entry["files"]:
+            file["subsets"] = tuple(Subset(**subset) for subset in file.get("subsets", ()))
         entry["files"] = tuple(DataFile(**file) for file in entry["files"])
         if "archive" in entry:
             entry["archive"] = Archive(**entry["archive"])
@@ -125,7 +144,10 @@ def find(name: str, folder: Path, file: str | None = None) -> Path:
 def check(
     source: Source, folder: Path, *, hashed: bool, progress: Callable[[int], None] | None = None
 ) -> list[tuple[Path, State]]:
-    """Compare every file of a source with its size and, if `hashed`, its sha256; `progress` is told the bytes read."""
+    """Compare every file of a source with its size and, if `hashed`, its checksum; `progress` is told the bytes read.
+
+    A file that differs is still read by whoever asks for its images: the hash of the batch tells the results apart.
+    """
     try:
         paths = locate(source, folder)
     except DataFileError:
@@ -136,17 +158,24 @@ def check(
 def _state(path: Path, file: DataFile, hashed: bool, progress: Callable[[int], None] | None) -> State:
     if not path.is_file():
         return "absent"
-    if path.stat().st_size != file.bytes:
+    size = path.stat().st_size
+    accepted = {subset.sha256 for subset in file.subsets if subset.bytes == size}
+    if file.bytes in {None, size}:
+        accepted |= {digest for digest in (file.sha256 or file.md5,) if digest}
+    if not accepted:
         return "differs"
     if not hashed:
         return "present"
-    digest = hashlib.sha256()
+    digests = [hashlib.sha256()]
+    if not file.sha256:
+        digests.append(hashlib.md5(usedforsecurity=False))
     with path.open("rb") as stream:
         while chunk := stream.read(1 << 20):
-            digest.update(chunk)
+            for digest in digests:
+                digest.update(chunk)
             if progress:
                 progress(len(chunk))
-    return "present" if digest.hexdigest() == file.sha256 else "differs"
+    return "present" if accepted & {digest.hexdigest() for digest in digests} else "differs"
 
 
 def _root(source: Source, folder: Path) -> Path:

@@ -47,18 +47,51 @@ class ImageDataModule(pl.LightningDataModule, ABC):
     """
 
     name: str
-    #: What the images are a sample of; benchmark spaces name their accuracies so.
+    #: What the images stand for; benchmark spaces name their accuracies so.
     task: ClassVar[str]
     num_classes: ClassVar[int]
     image_size: ClassVar[int]
-    #: Per channel, of the training images scaled to 0..1.
-    mean: ClassVar[tuple[float, float, float]]
-    std: ClassVar[tuple[float, float, float]]
 
     def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
         super().__init__()
         self.folder = data_folder(folder)
         self.batch_size = batch_size
+
+    def pool(self) -> int:
+        """Return how many images a probe batch can have, at most 10,000."""
+        return POOL
+
+    @abstractmethod
+    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
+        """Return `count` images `(N, 3, H, W)` float32 and labels `(N,)` int64, 1 to `pool()` of them.
+
+        A smaller count gives the beginning of what a larger one gives.
+        """
+
+    def probe_batch(self, batch_size: int, seed: int) -> ProbeBatch:
+        """Return *the* batch for a size and a seed; smaller batches are the beginning of larger ones.
+
+        Raises:
+            ConfigError: The size is not between 1 and the number of images at hand.
+            DataFileError: A file is absent or faulty.
+        """
+        pool = self.pool()
+        if not 1 <= batch_size <= pool:
+            raise ConfigError(f"batch_sizes: expected 1 to {pool}, the images of {self.name} at hand, got {batch_size}")
+        x, y = self.draw(batch_size, seed)
+        digest = hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes())
+        return ProbeBatch(x, y, digest.hexdigest()[:16])
+
+
+class StoredImages(ImageDataModule):
+    """Training images from files, normalised by their mean and standard deviation."""
+
+    #: Per channel, of the training images scaled to 0..1.
+    mean: ClassVar[tuple[float, float, float]]
+    std: ClassVar[tuple[float, float, float]]
+
+    def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
+        super().__init__(folder, batch_size)
         self._images: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None
 
     @abstractmethod
@@ -82,24 +115,19 @@ class ImageDataModule(pl.LightningDataModule, ABC):
                 )
             self._images = pixels, labels
 
-    def probe_batch(self, batch_size: int, seed: int) -> ProbeBatch:
-        """Return *the* batch for a size and a seed; smaller batches are the beginning of larger ones.
-
-        Raises:
-            ConfigError: The size is not between 1 and the number of images at hand.
-        """
+    def pool(self) -> int:
+        """Return how many of the first 10,000 images are at hand."""
         self.setup()
         assert self._images is not None
-        pixels, labels = self._images
-        pool = min(len(labels), POOL)
-        if not 1 <= batch_size <= pool:
-            raise ConfigError(f"batch_sizes: expected 1 to {pool}, the images of {self.name} at hand, got {batch_size}")
+        return min(len(self._images[1]), POOL)
+
+    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
+        """Draw distinct images from the pool, normalised."""
         # RandomState's stream is frozen for good; the newer generators may change with numpy.
-        chosen = np.random.RandomState(seed).permutation(pool)[:batch_size]
-        x = self.normalise(pixels[chosen])
-        y = torch.from_numpy(labels[chosen])
-        digest = hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes())
-        return ProbeBatch(x, y, digest.hexdigest()[:16])
+        chosen = np.random.RandomState(seed).permutation(self.pool())[:count]
+        assert self._images is not None
+        pixels, labels = self._images
+        return self.normalise(pixels[chosen]), torch.from_numpy(labels[chosen])
 
     def normalise(self, pixels: NDArray[np.uint8]) -> Tensor:
         """Return (pixel / 255 - mean) / std as float32, computed in float64; `(N, 3, H, W)`."""

@@ -9,12 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataFileError
-from .cifar import CIFAR10_MEAN, CIFAR10_STD
+from .cifar import CIFAR10_MEAN, CIFAR10_STD, CIFAR100_MEAN, CIFAR100_STD
 from .files import locate, sources
-from .images import DATASETS, ImageDataModule
+from .images import DATASETS, StoredImages
 
 
-class Cifar10Samples(ImageDataModule):
+class Samples(StoredImages):
+    """Images from PNG files of the package `foolbox`, with their number and label in the file name (`…_II_L.png`)."""
+
+    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Decode the images in the order of their numbers."""
+        paths = locate(sources()[self.name], self.folder)
+        return np.stack([_decode(path) for path in paths]), np.asarray([_label(path) for path in paths])
+
+
+class Cifar10Samples(Samples):
     """Twenty CIFAR-10 images from the package `foolbox`, with their labels in the file names (`cifar10_II_L.png`)."""
 
     name: str = "cifar10-samples"
@@ -24,10 +33,16 @@ class Cifar10Samples(ImageDataModule):
     mean = CIFAR10_MEAN
     std = CIFAR10_STD
 
-    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Decode the images in the order of their numbers."""
-        paths = locate(sources()[self.name], self.folder)
-        return np.stack([_decode(path) for path in paths]), np.asarray([_label(path) for path in paths])
+
+class Cifar100Samples(Samples):
+    """Twenty CIFAR-100 images from the package `foolbox`, with their labels in the file names (`cifar100_II_L.png`)."""
+
+    name: str = "cifar100-samples"
+    task: ClassVar[str] = "cifar100"
+    num_classes: ClassVar[int] = 100
+    image_size: ClassVar[int] = 32
+    mean = CIFAR100_MEAN
+    std = CIFAR100_STD
 
 
 def _label(path: Path) -> int:
@@ -49,3 +64,4 @@ def _decode(path: Path) -> NDArray[np.uint8]:
 
 
 DATASETS.add(Cifar10Samples.name, Cifar10Samples)
+DATASETS.add(Cifar100Samples.name, Cifar100Samples)

@@ -17,35 +17,42 @@ Allowed = Mapping[tuple[str, str], Any]
 
 
 class _Kind:
-    """Stands in for `numpy.dtype`, keeping its code alone: forged flags make numpy take bytes for addresses."""
+    """Stands in for `numpy.dtype`, keeping its code and byte order alone.
+
+    Forged flags make numpy take bytes for addresses.
+    """
 
     def __init__(self, code: str, *_: object) -> None:
         self.code = code
+        self.order: object = None
 
-    def __setstate__(self, state: object) -> None:
-        pass
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        self.order = state[1]
 
 
-class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
-    """An array of uint8, the only kind that image files hold."""
+class _Array(np.ndarray[Any, np.dtype[Any]]):
+    """An array of plain numbers, of the kinds that image files hold."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, raw = state
-        super().__setstate__((1, shape, _uint8(kind), bool(fortran), raw))  # type: ignore[arg-type]
+        super().__setstate__((1, shape, _dtype(kind), bool(fortran), raw))  # type: ignore[arg-type]
 
 
-def _uint8(kind: object) -> np.dtype[np.uint8]:
-    if not isinstance(kind, _Kind) or kind.code != "u1":
-        raise ValueError("an array of other than uint8")
-    return np.dtype(np.uint8)
+def _dtype(kind: object) -> np.dtype[Any]:
+    if isinstance(kind, _Kind) and kind.code == "u1":
+        return np.dtype(np.uint8)
+    # ImageNet16 keeps the mean image beside the pixels.
+    if isinstance(kind, _Kind) and (kind.code, kind.order) == ("f8", "<"):
+        return np.dtype("<f8")
+    raise ValueError("an array of other than uint8 or float64")
 
 
-def _reconstruct(*_: object) -> _Bytes:
-    return _Bytes((0,), np.uint8)
+def _reconstruct(*_: object) -> _Array:
+    return _Array((0,), np.uint8)
 
 
 def _frombuffer(raw: Any, kind: object, shape: Any, order: str, axis_order: Any = None) -> np.ndarray[Any, Any]:
-    array = np.frombuffer(raw, _uint8(kind))
+    array = np.frombuffer(raw, _dtype(kind))
     if order == "K" and axis_order is not None:
         return array.reshape(shape).transpose(axis_order)
     return array.reshape(shape, order="F" if order == "F" else "C")
@@ -57,13 +64,13 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-#: An array of uint8, as Python 2 and every numpy since have pickled it.
+#: Arrays of uint8 and float64, as Python 2 and every numpy since have pickled them.
 NUMPY: Allowed = {
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy.core.numeric", "_frombuffer"): _frombuffer,
     ("numpy._core.numeric", "_frombuffer"): _frombuffer,
-    ("numpy", "ndarray"): _Bytes,
+    ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,
     ("_codecs", "encode"): _encode,
     ("__builtin__", "bytes"): lambda: b"",

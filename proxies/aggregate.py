@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from ..errors import ConfigError
+from ..errors import ConfigError, unknown_name
 from ..registry import Registry
 from .registry import PROXIES, Card, Proxy, card
 
@@ -73,7 +73,7 @@ def split(names: Iterable[str]) -> tuple[list[Proxy], list[Aggregate]]:
     Raises:
         UnknownNameError: A name is in neither registry.
     """
-    names = list(names)
+    names = _known(names)
     aggregates = [AGGREGATES[name] for name in names if name in AGGREGATES]
     proxies = {name: PROXIES[name] for name in names if name not in AGGREGATES}
     members = {m: PROXIES[m] for a in aggregates for m in a.members}
@@ -87,13 +87,21 @@ def alone(names: Iterable[str]) -> list[Proxy]:
         ConfigError: One ranks a pool.
         UnknownNameError: A name is in neither registry.
     """
-    names = list(names)
+    names = _known(names)
     if pooled := [name for name in names if name in AGGREGATES]:
         raise ConfigError(
             f"proxies: {pooled[0]} ranks networks within a pool, so one network has no score: use `zcbench run`, or "
             "zcbench.rank"
         )
     return [PROXIES[name] for name in names]
+
+
+def _known(names: Iterable[str]) -> list[str]:
+    names = list(names)
+    for name in names:
+        if name not in PROXIES and name not in AGGREGATES:
+            raise unknown_name("proxy", name, (*PROXIES, *AGGREGATES))
+    return names
 
 
 def pool_id(networks: Iterable[str]) -> str:

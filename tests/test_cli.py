@@ -59,6 +59,80 @@ def test_run_prints_a_table_that_fits_100_columns(capsys: pytest.CaptureFixture[
     assert list(Path("results/scores").glob("*.parquet"))
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rho", "low", "high", "top", "cells"),
+    [
+        (-0.4567, -0.567, -0.345, -0.25, ["-.457", "[-.57", "-.34]", "-.457", "[-.57", "-.34]", "-.25|-.25"]),
+        (-0.4567, -0.567, -0.345, -1.0, ["-.457", "[-.57", "-.34]", "-.457", "[-.57", "-.34]", "-1.00|-1.00"]),
+        (-1.0, -1.0, -1.0, NAN, ["-1.000", "[-1.00", "-1.00]", "-1.000", "[-1.00", "-1.00]", "nan|", "nan"]),
+    ],
+    ids=["many networks", "a top of three", "three networks"],
+)
+def test_the_table_fits_100_columns_for_every_name(
+    rho: float, low: float, high: float, top: float, cells: list[str]
+) -> None:
+    from rich.console import Console
+    from zcbench.bench.report.table import terminal
+    from zcbench.bench.stats import Correlation
+    from zcbench.bench.summary import Ranking
+    from zcbench.proxies import AGGREGATES, PROXIES
+    from zcbench.proxies.registry import costs
+
+    names = [*PROXIES, *AGGREGATES]
+    slowest = max(costs().values())
+    pools = {name: "15625 networks 01234567" for name in AGGREGATES}
+    rankings = [
+        Ranking(
+            space="nb201",
+            dataset="imagenet16-120",
+            accuracy="imagenet16-120/test-200",
+            protocol="2",
+            device="cuda",
+            proxy=name,
+            version=1,
+            batch_size=128,
+            seeds=(0, 1, 2),
+            networks=15_625,
+            coverage=1.0,
+            failures={},
+            ms=slowest,
+            pool=pools.get(name, ""),
+            correlation=Correlation(15_625, rho, low, high, rho, low, high, top, top, top, top, 1.0),
+        )
+        for name in names
+    ]
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal(rankings, "top-1 accuracy on the test images"))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    for heading in ("Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top"):
+        assert heading in text
+    lines = [line.split() for line in text.splitlines()]
+    for name in names:
+        assert [name, "128", *cells, "100.0%", f"{slowest:.0f}"] in lines
+    for name, pool in pools.items():
+        assert f"{name} ranks the pool of {pool}" in text
+
+
+def test_run_of_an_aggregate(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "--sample", "4", "--batch_sizes", "[2]", "--proxies", "[vote]", "--tracker", "none"]
+    assert main(arguments) == 0
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 100
+    assert main([*arguments, "--format", "json"]) == 0
+    records = {record["proxy"]: record for record in json.loads(capsys.readouterr().out)}
+    assert set(records) == {"vote", "synflow", "jacob_cov", "snip"}
+    assert {name: bool(record["pool"]) for name, record in records.items()} == {n: n == "vote" for n in records}
+    assert f"vote ranks the pool of {records['vote']['pool']}" in table
+    assert main([*arguments, "--format", "csv"]) == 0
+    lines = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert {line["proxy"]: line["pool"] for line in lines} == {n: record["pool"] for n, record in records.items()}
+
+
 def test_run_writes_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *TINY, "--format", "csv"]) == 0
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -256,6 +330,36 @@ def test_lists(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", kind, "--json"]) == 0
     records = json.loads(capsys.readouterr().out)
     assert all(record["name"] in table for record in records)
+
+
+def test_the_list_of_proxies_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    from zcbench.proxies import AGGREGATES, PROXIES
+
+    assert main(["list", "proxies"]) == 0
+    assert "…" not in capsys.readouterr().out
+    assert main(["list", "proxies", "--json"]) == 0
+    records = {record["name"]: record for record in json.loads(capsys.readouterr().out)}
+    assert list(records) == sorted([*PROXIES, *AGGREGATES])
+    kinds = {
+        "name": str,
+        "version": int,
+        "direction": str,
+        "reads": list,
+        "fwd": int,
+        "bwd": int,
+        "batch": int,
+        "ms": float | int | None,
+        "paper": str,
+        "summary": str,
+    }
+    for record in records.values():
+        assert list(record) == list(kinds)
+        assert all(isinstance(record[field], kind) for field, kind in kinds.items()), record
+        assert record["direction"] in {"higher", "lower"}
+        assert record["paper"]
+        assert record["summary"].endswith(".")
+    assert records["vote"]["reads"] == ["synflow", "jacob_cov", "snip"]
+    assert records["ntk_condition"]["direction"] == "lower"
 
 
 def test_data_where_and_verify(capsys: pytest.CaptureFixture[str]) -> None:

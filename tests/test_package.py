@@ -45,6 +45,19 @@ def test_versions_and_packages_agree() -> None:
     assert dotted == set(project["tool"]["setuptools"]["packages"])
 
 
+def test_data_files_are_packaged() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packed = {
+        path
+        for package, patterns in settings["package-data"].items()
+        for pattern in patterns
+        for path in ROOT.joinpath(*package.split(".")[1:]).glob(pattern)
+    }
+    folders = [ROOT.joinpath(*package.split(".")[1:]) for package in settings["packages"] if package != "zcbench"]
+    assert {p for folder in folders for p in folder.iterdir() if p.is_file() and p.suffix != ".py"} <= packed
+    assert ROOT / "proxies" / "costs.json" in packed
+
+
 def test_imports_run_one_way() -> None:
     """Proxies and datasets know nobody else; bench knows both; nothing knows the command line."""
     for room, forbidden in (

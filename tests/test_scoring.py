@@ -1,16 +1,28 @@
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
 import zcbench
 from torch import Tensor, nn
 from zcbench.errors import ConfigError, UnknownNameError
+from zcbench.proxies import AGGREGATES
 
 Batch = tuple[Tensor, Tensor]
 
 
 def mlp(width: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(768, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def cnn(width: int) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(width)
+        return nn.Sequential(
+            nn.Conv2d(3, width, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * width, 10)
+        )
 
 
 def test_score_gives_every_proxy_by_default(batch: Batch) -> None:
@@ -34,6 +46,42 @@ def test_rank_ranks_the_pool_it_is_given(batch: Batch) -> None:
     assert ranked["params"] == ["large", "middle", "small"]
     with pytest.raises(ConfigError, match="within a pool"):
         zcbench.score(nets["small"], *batch, proxies=["vote"])
+
+
+def test_rank_gives_every_proxy_and_aggregate_by_default(batch: Batch) -> None:
+    ranked = zcbench.rank({"small": mlp(2), "large": mlp(8)}, *batch)
+    assert list(ranked) == [*zcbench.PROXIES, *AGGREGATES]
+    assert all(sorted(names) == ["large", "small"] for names in ranked.values())
+
+
+@pytest.mark.parametrize("name", ["vote", "te_nas"])
+def test_rank_orders_by_the_scores_of_the_members(name: str, batch: Batch) -> None:
+    nets: dict[str, nn.Module] = {f"width {width}": cnn(width) for width in (2, 3, 5, 7)}
+    members = AGGREGATES[name].members
+    scores = [zcbench.score(net, *batch, proxies=members) for net in nets.values()]
+    pooled = AGGREGATES[name].score({m: np.array([of_net[m].value for of_net in scores]) for m in members})
+    assert np.isfinite(pooled).all()
+    expected = [list(nets)[i] for i in np.argsort(-pooled, kind="stable")]
+    assert zcbench.rank(nets, *batch, proxies=[name]) == {name: expected}
+    assert zcbench.rank(nets, *batch, proxies=["params", name, members[0]])[name] == expected
+
+
+def test_rank_takes_low_condition_numbers_for_good(batch: Batch) -> None:
+    nets: dict[str, nn.Module] = {f"width {width}": cnn(width) for width in (2, 3, 5)}
+    values = {
+        k: zcbench.score(net, *batch, proxies=["ntk_condition"])["ntk_condition"].value for k, net in nets.items()
+    }
+    (ranked,) = zcbench.rank(nets, *batch, proxies=["ntk_condition"]).values()
+    assert ranked == sorted(nets, key=values.__getitem__)
+
+
+def test_rank_puts_networks_outside_the_pool_last(batch: Batch) -> None:
+    nets = {"small": mlp(2), "large": mlp(8), "broken": nn.Flatten()}
+    without = zcbench.rank({name: nets[name] for name in ("small", "large")}, *batch, proxies=["vote"])
+    scores = zcbench.score(nets["broken"], *batch, proxies=AGGREGATES["vote"].members)
+    assert any(math.isnan(s.value) for s in scores.values())
+    assert zcbench.rank(nets, *batch, proxies=["vote"])["vote"] == [*without["vote"], "broken"]
+    assert zcbench.rank({}, *batch, proxies=["vote"]) == {"vote": []}
 
 
 def test_rank_orders_networks_and_puts_failures_last(batch: Batch) -> None:

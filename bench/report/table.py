@@ -26,6 +26,7 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         + "".join(f"\n{pool}" for pool in pools),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        collapse_padding=True,
     )
     table.add_column("proxy", no_wrap=True)
     for title in ("batch", "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top", "cover", "ms/net"):
@@ -38,7 +39,7 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
             f"{_signed(c.rho)} [{_signed(c.rho_low, 2)} {_signed(c.rho_high, 2)}]",
             f"{_signed(c.tau)} [{_signed(c.tau_low, 2)} {_signed(c.tau_high, 2)}]",
             f"{_signed(c.tau_top_accuracy, 2)}|{_signed(c.tau_top_score, 2)}",
-            f"{100 * r.coverage:.1f}%",
+            "100%" if r.coverage == 1 else f"{100 * r.coverage:.1f}%",
             f"{r.ms:.0f}" if r.ms >= 10 else f"{r.ms:.1f}",
         )
     return table

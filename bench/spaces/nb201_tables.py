@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,59 @@ from .space import Truth
 
 _MEAN_TEST = "test accuracy after 200 epochs, mean over seeds (nats_bench.csv)"
 _ANALOG = "test accuracy of one training, before conversion to analog hardware (analog-nasbench)"
+_MEAN_VALID = "validation accuracy after 200 epochs on half of the training images, mean over seeds (nb201_core.csv)"
+# Their learning rate falls to zero within the 12 epochs: no snapshot of the 200.
+_SHORT_TEST = "test accuracy after 12 epochs (nb201_core.csv)"
+_SHORT_VALID = "validation accuracy after 12 epochs (nb201_core.csv)"
+_SHORT = {"test-12": _SHORT_TEST, "valid-12": _SHORT_VALID}
 
 #: By task, the accuracies at hand; the first is the default.
 TRUTHS: Mapping[str, Mapping[str, str]] = {
-    "cifar10": {"test-200": _MEAN_TEST, "analog-baseline": _ANALOG},
-    "cifar100": {"test-200": _MEAN_TEST},
-    "imagenet16-120": {"test-200": _MEAN_TEST},
+    "cifar10": {"test-200": _MEAN_TEST, "analog-baseline": _ANALOG, "valid-200": _MEAN_VALID, **_SHORT},
+    "cifar100": {"test-200": _MEAN_TEST, **_SHORT},
+    "imagenet16-120": {"test-200": _MEAN_TEST, **_SHORT},
 }
-_COLUMNS = {
-    "cifar10": "CIFAR10TestAccuracy200Epochs",
-    "cifar100": "CIFAR100TestAccuracy200Epochs",
-    "imagenet16-120": "ImageNetTestAccuracy200Epochs",
-}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of text with one row per network.
+
+    Attributes:
+        source: The data source whose first file it is.
+        architecture: The column of architecture texts.
+        columns: By task and accuracy, the column in percent.
+    """
+
+    source: str
+    architecture: str
+    columns: Mapping[tuple[str, str], str]
+
+
+_TABLES = (
+    _Table(
+        "nb201",
+        "ArchitectureString",
+        {
+            ("cifar10", "test-200"): "CIFAR10TestAccuracy200Epochs",
+            ("cifar100", "test-200"): "CIFAR100TestAccuracy200Epochs",
+            ("imagenet16-120", "test-200"): "ImageNetTestAccuracy200Epochs",
+        },
+    ),
+    _Table(
+        "nb201-core",
+        "arch_str",
+        {
+            ("cifar10", "valid-200"): "cifar10_valid200",
+            ("cifar10", "test-12"): "ep12_cifar10_test",
+            ("cifar10", "valid-12"): "ep12_cifar10_valid",
+            ("cifar100", "test-12"): "ep12_cifar100_test",
+            ("cifar100", "valid-12"): "ep12_cifar100_valid",
+            ("imagenet16-120", "test-12"): "ep12_imagenet16_test",
+            ("imagenet16-120", "valid-12"): "ep12_imagenet16_valid",
+        },
+    ),
+)
 # analog-nasbench numbers operations as NASLib does, and edges by source: 0-1, 0-2, 0-3, 1-2, 1-3, 2-3.
 _ANALOG_OPERATIONS = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")
 _ANALOG_EDGES = (0, 1, 3, 2, 4, 5)
@@ -42,18 +84,19 @@ def read_truth(task: str, which: str, folder: Path, index_of: Cells) -> Truth:
         path = find("nb201-analog", folder)
         values = _by_index(path, _read_analog(path), index_of)
     else:
-        path = find("nb201", folder)
-        values = _by_index(path, _read_csv(path, _COLUMNS[task]), index_of)
+        table = next(table for table in _TABLES if (task, which) in table.columns)
+        path = find(table.source, folder)
+        values = _by_index(path, _read_csv(path, table.architecture, table.columns[task, which]), index_of)
     return Truth(f"{task}/{which}", TRUTHS[task][which], values)
 
 
-def _read_csv(path: Path, column: str) -> Iterable[tuple[tuple[str, ...], float]]:
+def _read_csv(path: Path, architecture: str, column: str) -> Iterable[tuple[tuple[str, ...], float]]:
     from .nb201 import parse
 
     try:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = csv.DictReader(stream, strict=True)
-            missing = {column, "ArchitectureString"} - set(rows.fieldnames or ())
+            missing = {column, architecture} - set(rows.fieldnames or ())
             if missing:
                 found = ", ".join(rows.fieldnames or ("nothing",))
                 raise DataFileError(
@@ -61,7 +104,7 @@ def _read_csv(path: Path, column: str) -> Iterable[tuple[tuple[str, ...], float]
                 )
             for line, row in enumerate(rows, start=2):
                 try:
-                    yield parse(row["ArchitectureString"] or ""), float(row[column])
+                    yield parse(row[architecture] or ""), float(row[column])
                 except (ArchitectureError, ValueError, TypeError) as error:
                     raise DataFileError(
                         f"data file {path}, line {line}: {error}; the file is torn: get it anew"

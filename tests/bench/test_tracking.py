@@ -44,7 +44,7 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
         StudyConfig(
             dataset="cifar10-samples",
             accuracy="analog-baseline",
-            proxies=["params", "synflow"],
+            proxies=["params", "vote"],
             sample=5,
             batch_sizes=[2],
             out=str(tmp_path / "results"),
@@ -72,11 +72,13 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
             history.setdefault("/".join(path), {})[field] = json.loads(item.value_json)
     tables = {name: value for name, value in history.items() if value.get("_type") == "table-file"}
     table = json.loads((folder / "files" / tables["correlations"]["path"]).read_text())
-    flat = dict(zip(table["columns"], table["data"][0], strict=True))
-    assert flat["proxy"] == rankings[0].proxy
-    assert flat["rho"] == pytest.approx(rankings[0].correlation.rho)
+    lines = [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+    assert [line["proxy"] for line in lines] == [ranking.proxy for ranking in rankings]
+    assert [line["pool"] for line in lines] == [ranking.pool for ranking in rankings]
+    assert lines[0]["rho"] == pytest.approx(rankings[0].correlation.rho)
     scatters = [key for key in tables if "scatter" in key]
-    assert {name for name in ("params", "synflow") if any(name in key for key in scatters)} == {"params", "synflow"}
+    everything = {"params", "vote", "synflow", "jacob_cov", "snip"}
+    assert {name for name in everything if any(f"/{name}/" in key for key in scatters)} == everything
     points = json.loads((folder / "files" / tables[next(k for k in scatters if "params" in k)]["path"]).read_text())
     assert points["columns"] == ["score", "accuracy", "architecture"]
     assert len(points["data"]) == 5

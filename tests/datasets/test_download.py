@@ -5,12 +5,13 @@ import io
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from zcbench.datasets.download import get
-from zcbench.datasets.files import Archive, DataFile, Source
+from zcbench.datasets.files import Archive, DataFile, Source, Subset, check
 from zcbench.errors import DataFileError
 
 CONTENT = bytes(range(256)) * 4000
@@ -180,3 +181,24 @@ def test_an_archive_with_another_digest_is_not_opened(server: Server, tmp_path: 
     with pytest.raises(DataFileError, match="md5"):
         get(source_of(file_of(b"good", "data/batch"), archive=wrong), tmp_path)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_a_member_is_verified_by_md5_where_that_is_all_there_is(server: Server, tmp_path: Path) -> None:
+    file = DataFile("data/batch", None, None, md5=hashlib.md5(b"good").hexdigest())
+    (path,) = get(source_of(file, archive=archive(server, packed({"data/batch": b"good"}))), tmp_path / "one")
+    assert path.read_bytes() == b"good"
+    with pytest.raises(DataFileError, match="has md5"):
+        get(source_of(file, archive=archive(server, packed({"data/batch": b"evil"}))), tmp_path / "two")
+    assert not (tmp_path / "two" / "data" / "batch").exists()
+
+
+def test_a_known_subset_is_in_the_way_of_the_official_file(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "tables" / "table.csv"
+    path.parent.mkdir()
+    path.write_bytes(b"part")
+    subsets = (Subset(hashlib.sha256(b"part").hexdigest(), 4),)
+    source = source_of(replace(file_of(CONTENT, url=f"{server.url}/table.csv"), subsets=subsets))
+    assert check(source, tmp_path, hashed=True) == [(path, "present")]
+    with pytest.raises(DataFileError, match="move it away"):
+        get(source, tmp_path)
+    assert path.read_bytes() == b"part"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from zcbench.datasets.files import DataFile, Source, check, data_folder, find, locate, sources
+from zcbench.datasets.files import DataFile, Source, Subset, check, data_folder, find, locate, sources
 from zcbench.errors import DataFileError, UnknownNameError
 
 CONTENT = {"one.bin": b"one", "deep/two.bin": b"two" * 1000, "three.bin": b""}
@@ -131,6 +131,37 @@ def test_only_hashing_sees_other_bytes(tmp_path: Path, hashed: bool, expected: s
     assert check(source(), tmp_path, hashed=hashed)[0] == (tmp_path / "one.bin", expected)
 
 
+def test_an_md5_serves_where_no_sha256_is_published(tmp_path: Path) -> None:
+    file = DataFile("one.bin", None, None, md5=hashlib.md5(b"one").hexdigest())
+    toys = Source("toys", "a toy", "MIT", (file,), "ask the toymaker")
+    states = []
+    for content in (b"one", b"ONE", b"another size"):
+        (tmp_path / "one.bin").write_bytes(content)
+        states += [check(toys, tmp_path, hashed=hashed)[0][1] for hashed in (False, True)]
+    # Without a size, nothing but the digest tells one file from another.
+    assert states == ["present", "present", "present", "differs", "present", "differs"]
+
+
+@pytest.mark.parametrize("official", [b"the whole", None], ids=["size known", "size unknown"])
+def test_a_known_subset_is_present_and_its_forgery_differs(tmp_path: Path, official: bytes | None) -> None:
+    subset = Subset(hashlib.sha256(b"part").hexdigest(), 4)
+    size = len(official) if official else None
+    file = DataFile("toy", hashlib.sha256(b"the whole").hexdigest(), size, subsets=(subset,))
+    toys = Source("toys", "a toy", "MIT", (file,), "ask the toymaker")
+    states = {}
+    for content in (b"the whole", b"THE WHOLE", b"part", b"PART", b"apart"):
+        (tmp_path / "toy").write_bytes(content)
+        states[content] = check(toys, tmp_path, hashed=True)[0][1]
+    assert [name for name, state in states.items() if state == "present"] == [b"the whole", b"part"]
+
+
+def test_the_digest_of_a_subset_with_the_size_of_the_official_file_is_not_official(tmp_path: Path) -> None:
+    (tmp_path / "toy").write_bytes(b"part")
+    file = DataFile("toy", "0" * 64, 4, subsets=(Subset(hashlib.sha256(b"part").hexdigest(), 5),))
+    toys = Source("toys", "a toy", "MIT", (file,), "ask the toymaker")
+    assert check(toys, tmp_path, hashed=True)[0][1] == "differs"
+
+
 def test_progress_adds_up_to_the_bytes(tmp_path: Path) -> None:
     fill(tmp_path)
     told: list[int] = []
@@ -182,9 +213,16 @@ def test_registry_is_complete(name: str) -> None:
         assert text.strip() == text != ""
         assert text.isprintable()
     for file in entry.files:
-        assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
-        assert type(file.bytes) is int
-        assert file.bytes > 0
+        # One digest of the official file, the better one where both are published.
+        if file.sha256 is None:
+            assert re.fullmatch(r"[0-9a-f]{32}", file.md5 or "")
+        else:
+            assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
+            assert file.md5 is None
+        assert file.bytes is None or file.bytes > 0
+        for subset in file.subsets:
+            assert re.fullmatch(r"[0-9a-f]{64}", subset.sha256)
+            assert file.bytes is None or 0 < subset.bytes < file.bytes
         assert not Path(file.path).is_absolute()
         assert ".." not in Path(file.path).parts
 
@@ -195,7 +233,8 @@ def test_registry_names_no_file_twice() -> None:
 
 
 def test_registry_holds_the_documented_sources() -> None:
-    assert {"cifar10", "cifar10-samples", "nb201", "nb201-analog"} <= set(sources())
+    images = {"cifar10", "cifar10-samples", "cifar100", "cifar100-samples", "imagenet16-120"}
+    assert images | {"nb201", "nb201-core", "nb201-analog"} <= set(sources())
 
 
 @pytest.mark.parametrize("name", sorted(name for name, entry in sources().items() if entry.package))

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from zcbench.datasets import DATASETS, ImageDataModule
-from zcbench.datasets.cifar import Cifar10
+from zcbench.datasets import DATASETS, StoredImages
+from zcbench.datasets.cifar import Batches, Cifar10, Cifar100
 from zcbench.datasets.files import locate, sources
-from zcbench.datasets.samples import Cifar10Samples
+from zcbench.datasets.generated import Noise, Ones
+from zcbench.datasets.imagenet16 import ImageNet16
+from zcbench.datasets.samples import Cifar10Samples, Cifar100Samples, Samples
 from zcbench.errors import ConfigError, DataFileError
 
 COUNT = 40
@@ -47,6 +49,11 @@ def real() -> Cifar10:
 def test_names_are_registered() -> None:
     assert DATASETS["cifar10"] is Cifar10
     assert DATASETS["cifar10-samples"] is Cifar10Samples
+    assert DATASETS["cifar100"] is Cifar100
+    assert DATASETS["cifar100-samples"] is Cifar100Samples
+    assert DATASETS["imagenet16-120"] is ImageNet16
+    assert DATASETS["noise"] is Noise
+    assert DATASETS["ones"] is Ones
 
 
 def test_same_folder_size_and_seed_give_the_same_batch(images: Cifar10) -> None:
@@ -122,7 +129,7 @@ def test_pixels_are_read_channel_by_channel(tmp_path: Path) -> None:
     assert found[0, 1, 5, 3] == 99
 
 
-class Dots(ImageDataModule):
+class Dots(StoredImages):
     """Images of one pixel, so that more than 10,000 of them are cheap; the late ones are white."""
 
     name = "dots"
@@ -238,24 +245,26 @@ def test_train_dataloader_yields_everything_in_order(images: Cifar10, batch_size
     assert torch.cat([y for _, y in batches]).tolist() == LABELS
 
 
-def test_samples_equal_what_pillow_decodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", [Cifar10Samples, Cifar100Samples])
+def test_samples_equal_what_pillow_decodes(tmp_path: Path, module: type[Samples]) -> None:
     image_module = pytest.importorskip("PIL.Image")
-    pixels, labels = Cifar10Samples(tmp_path).read()
-    paths = locate(sources()["cifar10-samples"], tmp_path)
+    pixels, labels = module(tmp_path).read()
+    paths = locate(sources()[module.name], tmp_path)
     assert len(pixels) == len(labels) == len(paths) == 20
     for number, (path, image, label) in enumerate(zip(paths, pixels, labels, strict=True)):
-        assert path.name == f"cifar10_{number:02d}_{label}.png"
+        assert path.name == f"{module.task}_{number:02d}_{label}.png"
         with image_module.open(path) as expected:
             assert expected.mode == "RGB"
             np.testing.assert_array_equal(image, np.moveaxis(np.asarray(expected), -1, 0))
 
 
-def test_samples_give_batches_of_up_to_twenty(tmp_path: Path) -> None:
-    samples = Cifar10Samples(tmp_path)
+@pytest.mark.parametrize("module", [Cifar10Samples, Cifar100Samples])
+def test_samples_give_batches_of_up_to_twenty(tmp_path: Path, module: type[Samples]) -> None:
+    samples = module(tmp_path)
     batch = samples.probe_batch(20, seed=0)
     assert batch.x.shape == (20, 3, 32, 32)
     assert sorted(batch.y.tolist()) == sorted(samples.read()[1])
-    with pytest.raises(ConfigError, match=r"expected 1 to 20, .*cifar10-samples"):
+    with pytest.raises(ConfigError, match=rf"expected 1 to 20, .*{module.name}"):
         samples.probe_batch(21, seed=0)
 
 
@@ -310,3 +319,183 @@ def test_official_images_equal_the_reference(real: Cifar10) -> None:
     with np.load(path, allow_pickle=False) as reference:
         np.testing.assert_array_equal(real.normalise(pixels[:16]).numpy(), reference["x"])
         np.testing.assert_array_equal(labels[:16], reference["y"])
+
+
+# Files of the other layouts: the key of the labels, the pixels of an image and the labels that a file may hold.
+LAYOUTS = {
+    Cifar100: ("cifar-100-python/train", "fine_labels", 3072, range(100)),
+    ImageNet16: ("ImageNet16/train_data_batch_1", "labels", 768, range(1, 1001)),
+}
+LAYOUT_NAMES = pytest.mark.parametrize("module", LAYOUTS, ids=lambda module: module.name)
+
+
+def write(module: type[Batches], folder: Path, **changes: Any) -> Batches:
+    """Write a small file in the official layout, changed, and return the module that reads it."""
+    name, key, width, known = LAYOUTS[module]
+    labels = [known[index * 37 % len(known)] for index in range(COUNT)]
+    pixels = (np.arange(COUNT * width) * 7919 % 256).astype(np.uint8).reshape(COUNT, width)
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"data": pixels, key: labels, **changes}
+    path.write_bytes(pickle.dumps({key: value for key, value in content.items() if value is not ...}, protocol=2))
+    return module(folder)
+
+
+def test_fine_labels_are_taken(tmp_path: Path) -> None:
+    pixels, labels = write(Cifar100, tmp_path, coarse_labels=[7] * COUNT).read()
+    assert pixels.shape == (COUNT, 3, 32, 32)
+    assert labels.tolist() == [index * 37 % 100 for index in range(COUNT)]
+
+
+def test_other_classes_of_imagenet_are_dropped_and_labels_begin_at_0(tmp_path: Path) -> None:
+    pixels = np.repeat(np.arange(5, dtype=np.uint8), 768).reshape(5, 768)
+    labels = [120, 121, 1, 1000, 119]
+    found, kept = write(ImageNet16, tmp_path, data=pixels, labels=labels, mean=np.zeros(768)).read()
+    assert kept.tolist() == [119, 0, 118]
+    assert found.shape == (3, 3, 16, 16)
+    assert found[:, 0, 0, 0].tolist() == [0, 2, 4]
+
+
+def test_the_pool_of_imagenet_is_its_first_ten_thousand_kept_images(tmp_path: Path) -> None:
+    labels = [1 + index % 240 for index in range(20_400)]
+    pixels = np.zeros((len(labels), 768), dtype=np.uint8)
+    kept = [index for index, label in enumerate(labels) if label <= 120]
+    pixels[kept[10_000:]] = 255
+    images = write(ImageNet16, tmp_path, data=pixels, labels=labels)
+    assert len(kept) == 10_200
+    assert images.pool() == 10_000
+    assert (images.probe_batch(10_000, seed=1).x < 0).all()
+
+
+@pytest.mark.parametrize("label", [0, -1, 1001])
+def test_labels_that_imagenet_lacks(tmp_path: Path, label: int) -> None:
+    images = write(ImageNet16, tmp_path, labels=[label] + [1] * (COUNT - 1))
+    with pytest.raises(DataFileError, match=rf"imagenet16-120: expected labels 1 to 1000, got .*{label}"):
+        images.setup()
+
+
+def test_a_file_without_the_first_classes(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="none of 40 images is of the first 120 classes"):
+        write(ImageNet16, tmp_path, labels=[121] * COUNT).setup()
+
+
+def test_labels_that_cifar_100_lacks(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="cifar100: expected labels 0 to 99, got 100 to 100"):
+        write(Cifar100, tmp_path, fine_labels=[100] * COUNT).setup()
+
+
+@LAYOUT_NAMES
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"data": ...}, "expected a dictionary with data and"),
+        ({"labels": ..., "fine_labels": ...}, "expected a dictionary with data and"),
+        ({"data": np.zeros((COUNT, 192), dtype=np.uint8)}, r"expected data of uint8 \(M, \d+\), got uint8 \(40, 192\)"),
+        ({"data": np.zeros((COUNT, 768))}, r"expected data of uint8 \(M, \d+\), got float64 \(40, 768\)"),
+        ({"data": np.zeros((COUNT, 768), dtype=np.float32)}, "array of other than uint8 or float64"),
+        ({"labels": [1], "fine_labels": [1]}, "expected a list of 40"),
+        ({"labels": np.ones(COUNT), "fine_labels": np.ones(COUNT)}, "expected a list of 40"),
+        ({"labels": [1.0] * COUNT, "fine_labels": [1.0] * COUNT}, "expected whole numbers"),
+    ],
+)
+def test_faults_of_the_other_layouts(tmp_path: Path, module: type[Batches], changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataFileError, match=said) as caught:
+        write(module, tmp_path, **changes).setup()
+    assert LAYOUTS[module][0] in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@LAYOUT_NAMES
+def test_torn_files_of_the_other_layouts(tmp_path: Path, module: type[Batches]) -> None:
+    images = write(module, tmp_path)
+    path = tmp_path / LAYOUTS[module][0]
+    whole = path.read_bytes()
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataFileError, match="torn or not a pickle"):
+            images.setup()
+
+
+@LAYOUT_NAMES
+def test_absent_files_of_the_other_layouts(tmp_path: Path, module: type[Batches]) -> None:
+    with pytest.raises(DataFileError, match=rf"{LAYOUTS[module][0]} is absent: .*https://.*ZCBENCH_DATA"):
+        module(tmp_path).probe_batch(4, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("module", "mean", "std"),
+    [
+        (Cifar100, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+        (Cifar100Samples, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+        (ImageNet16, (122.68 / 255, 116.66 / 255, 104.01 / 255), (63.22 / 255, 61.26 / 255, 65.09 / 255)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_every_data_set_has_its_own_normalisation(
+    tmp_path: Path, module: type[StoredImages], mean: tuple[float, ...], std: tuple[float, ...]
+) -> None:
+    pixels = np.full((1, 3, 2, 2), 51, dtype=np.uint8)
+    expected = [np.float32((0.2 - m) / s) for m, s in zip(mean, std, strict=True)]
+    np.testing.assert_array_equal(module(tmp_path).normalise(pixels)[0, :, 1, 1].numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [(Cifar100, "913c6c0e98422d4c"), (ImageNet16, "907bc1e0b6fabc50")],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_hashes_of_the_other_layouts_stay_for_good(tmp_path: Path, module: type[Batches], expected: str) -> None:
+    assert write(module, tmp_path).probe_batch(4, seed=0).hash == expected
+
+
+@LAYOUT_NAMES
+def test_real_files_have_the_promised_images(real_data: Path, module: type[Batches]) -> None:
+    if not (real_data / LAYOUTS[module][0]).is_file():
+        pytest.skip(f"{LAYOUTS[module][0]} is not in {real_data}")
+    images = module(real_data)
+    pixels, labels = images.read()
+    assert set(labels.tolist()) <= set(range(module.num_classes))
+    assert images.pool() == min(len(pixels), 10_000)
+    batch = images.probe_batch(64, seed=0)
+    assert batch.x.shape == (64, 3, module.image_size, module.image_size)
+    # The channels of so many natural images have about the mean and deviation they are normalised by.
+    assert images.normalise(pixels).mean((0, 2, 3)).abs().max() < 0.2
+    assert (images.normalise(pixels).std((0, 2, 3)) - 1).abs().max() < 0.2
+
+
+@pytest.mark.parametrize("module", [Noise, Ones])
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_generated_batches_have_the_promised_form(module: type[Noise], size: int) -> None:
+    batch, large = module().probe_batch(size, seed=3), module().probe_batch(65, seed=3)
+    assert (batch.x.shape, batch.x.dtype) == ((size, 3, 32, 32), torch.float32)
+    assert batch.y.tolist() == [index % 10 for index in range(size)]
+    assert batch.y.dtype == torch.int64
+    assert torch.equal(batch.x, large.x[:size])
+    assert module.task == "cifar10"
+    assert module().probe_batch(size, seed=3).hash == batch.hash
+
+
+def test_noise_is_gaussian_and_another_for_every_seed() -> None:
+    one, two = Noise().probe_batch(64, seed=0), Noise().probe_batch(64, seed=1)
+    assert one.hash != two.hash
+    assert abs(float(one.x.mean())) < 0.01
+    assert float(one.x.std()) == pytest.approx(1, abs=0.01)
+    assert float((one.x.abs() < 1).float().mean()) == pytest.approx(0.6827, abs=0.01)
+    assert abs(float((one.x * two.x).mean())) < 0.01
+
+
+def test_ones_are_ones() -> None:
+    assert (Ones().probe_batch(16, seed=0).x == 1).all()
+    assert Ones().probe_batch(16, seed=0).hash == Ones().probe_batch(16, seed=5).hash
+
+
+def test_generated_hashes_stay_for_good() -> None:
+    assert Noise().probe_batch(4, seed=0).hash == "2355df4b5809f8c2"
+    assert Ones().probe_batch(4, seed=0).hash == "215790cbbdc84cd5"
+
+
+@pytest.mark.parametrize("module", [Noise, Ones])
+def test_generated_batches_end_at_ten_thousand(module: type[Noise]) -> None:
+    for size in (0, 10_001):
+        with pytest.raises(ConfigError, match=rf"expected 1 to 10000, .*{module.name}.*, got {size}$"):
+            module().probe_batch(size, seed=0)

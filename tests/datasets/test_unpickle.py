@@ -100,6 +100,35 @@ def test_python_2_arrays_come_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["data"], pixels)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_arrays_of_float64_come_back(tmp_path: Path, protocol: int) -> None:
+    mean = np.linspace(-1, 1, 768)
+    found = unpickle(written(tmp_path, pickle.dumps({"mean": mean}, protocol)), NUMPY)["mean"]
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, mean)
+
+
+@pytest.mark.parametrize("kind", [">f8", "<f4", "<i8", "<c16", "O", "S8", "<M8[s]", [("a", "<f8")]], ids=str)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_arrays_of_other_kinds_are_refused(tmp_path: Path, protocol: int, kind: Any) -> None:
+    content = pickle.dumps({"mean": np.zeros(8, dtype=kind)}, protocol)
+    assert "array of other than uint8 or float64" in refusal(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("state", [b"N", b"K\5", b"U\4text", b")", b"(K\3t", b"(K\3U\1>NNNt"])
+def test_byte_orders_that_are_none(tmp_path: Path, state: bytes) -> None:
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K\1\x85cnumpy\ndtype\n"
+    content = b"\x80\2" + array + b"U\2f8K\0K\1\x87R" + state + b"b\x89U\x08" + b"\0" * 8 + b"tb."
+    assert "torn" in refusal(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("raw", [b"U\7" + b"\0" * 7, b"U\x09" + b"\0" * 9, b"]", b"N", b"K\1"])
+def test_float64_of_other_lengths_are_refused(tmp_path: Path, raw: bytes) -> None:
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K\1\x85cnumpy\ndtype\n"
+    order = b"U\2f8K\0K\1\x87R(K\3U\1<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89"
+    assert "torn" in refusal(written(tmp_path, b"\x80\2" + array + order + raw + b"tb."))
+
+
 def test_allowed_stand_ins_get_the_attributes(tmp_path: Path) -> None:
     content = b"\x80\2cstranger.module\nRecord\n)\x81}U\x08accuracyG@W\0\0\0\0\0\0sb."
     found = unpickle(written(tmp_path, content), {("stranger.module", "Record"): Bag})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 
@@ -30,6 +31,28 @@ def test_log_ranks_equal_ranks_by_counting(name: str) -> None:
     np.testing.assert_allclose(AGGREGATES[name].score(scores), expected, rtol=1e-12)
 
 
+TIED = np.array([3.0, 1.0, 2.0, 2.0, 5.0])
+TIED_RANKS = np.array([4.0, 1.0, 2.5, 2.5, 5.0])
+
+
+@pytest.mark.parametrize("name", ["az_nas", "vkdnw_agg"])
+def test_log_ranks_of_five_networks_with_ties(name: str) -> None:
+    members = AGGREGATES[name].members
+    scores = {member: TIED for member in members} | {members[-1]: -TIED}
+    expected = (len(members) - 1) * np.log(TIED_RANKS / 5) + np.log((6 - TIED_RANKS) / 5)
+    np.testing.assert_allclose(AGGREGATES[name].score(scores), expected, rtol=1e-12)
+
+
+def test_te_nas_of_five_networks_with_ties() -> None:
+    scores = {"ntk_condition": -TIED, "linear_regions": np.array([1.0, 1.0, 1.0, 0.0, 2.0])}
+    np.testing.assert_array_equal(AGGREGATES["te_nas"].score(scores), TIED_RANKS + np.array([3, 3, 3, 1, 5]))
+
+
+def test_vote_of_a_cycle_is_a_draw() -> None:
+    cycle = {"synflow": [3.0, 2.0, 1.0], "jacob_cov": [1.0, 3.0, 2.0], "snip": [2.0, 1.0, 3.0]}
+    np.testing.assert_array_equal(AGGREGATES["vote"].score({m: np.array(v) for m, v in cycle.items()}), [1, 1, 1])
+
+
 def test_te_nas_takes_low_condition_numbers_for_good() -> None:
     scores = {"ntk_condition": np.array([5.0, 100.0, 20.0]), "linear_regions": np.array([10.0, 30.0, 20.0])}
     np.testing.assert_array_equal(AGGREGATES["te_nas"].score(scores), [3 + 1, 1 + 3, 2 + 2])
@@ -43,6 +66,30 @@ def test_vote_counts_the_pairs_that_most_members_win() -> None:
         won = sum(np.sign(a - b) for a, b in zip(rows[i], rows[j], strict=True))
         expected[i] += 1.0 if won > 0 else 0.5 if won == 0 else 0.0
     np.testing.assert_array_equal(AGGREGATES["vote"].score(scores), expected)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_the_direction_of_every_member_counts(name: str) -> None:
+    card = AGGREGATES[name]
+    better = {m: np.arange(5.0) if PROXIES[m].direction == "higher" else -np.arange(5.0) for m in card.members}
+    assert card.direction == "higher"
+    assert (np.diff(card.score(better)) > 0).all()
+    for member in card.members:  # each decides between equals
+        tied = dict.fromkeys(card.members, np.zeros(5)) | {member: better[member]}
+        assert (np.diff(card.score(tied)) > 0).all()
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_only_the_order_of_scores_counts(name: str) -> None:
+    scores = drawn(name, 9)
+    stretched = {member: np.exp(50 * values) for member, values in scores.items()}
+    np.testing.assert_array_equal(AGGREGATES[name].score(stretched), AGGREGATES[name].score(scores))
+
+
+@pytest.mark.parametrize(("name", "score"), [("az_nas", 0), ("vkdnw_agg", 0), ("te_nas", 2), ("vote", 0)])
+def test_a_pool_of_one_has_a_score(name: str, score: float) -> None:
+    assert AGGREGATES[name].score(drawn(name, 1)).tolist() == [score]
+    assert AGGREGATES[name].score(drawn(name, 0)).tolist() == []
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
@@ -77,12 +124,29 @@ def test_minus_infinity_is_the_worst_rank() -> None:
     assert AGGREGATES["az_nas"].score(scores)[6] == pytest.approx(sum(math.log(r / 7) for r in ranks), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_the_infinite_worst_is_ranked_and_last(name: str) -> None:
+    scores = drawn(name, 6)
+    for member, values in scores.items():
+        values[4] = -np.inf if PROXIES[member].direction == "higher" else np.inf
+    found = AGGREGATES[name].score(scores)
+    assert np.isfinite(found).all()
+    assert found[4] == found.min()
+
+
 def test_names_are_split_into_what_is_computed_and_what_is_ranked() -> None:
     proxies, aggregates = split(["naswot", "vote", "snip"])
     assert [p.name for p in proxies] == ["naswot", "snip", "synflow", "jacob_cov"]
     assert [a.name for a in aggregates] == ["vote"]
     with pytest.raises(UnknownNameError, match="naswot"):
         split(["naswott"])
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("votes", "vote"), ("te-nas", "te_nas"), ("vkdnw_ag", "vkdnw_agg")])
+def test_a_misspelt_aggregate_is_suggested(wrong: str, right: str) -> None:
+    for names in (split, alone):
+        with pytest.raises(UnknownNameError, match=rf"did you mean .*\b{right}\b"):
+            names([wrong])
 
 
 def test_one_network_has_no_aggregate() -> None:
@@ -94,7 +158,7 @@ def test_one_network_has_no_aggregate() -> None:
 def test_a_pool_has_a_name_whatever_its_order() -> None:
     assert pool_id(["b", "a"]) == pool_id(["a", "b"])
     assert pool_id(["a", "b"]) != pool_id(["a", "c"])
-    assert pool_id(["a", "b"]).startswith("2 networks ")
+    assert pool_id(["a", "b"]) == f"2 networks {hashlib.sha256(b'a' + bytes([10]) + b'b').hexdigest()[:8]}"
 
 
 @pytest.mark.parametrize("name", AGGREGATES)

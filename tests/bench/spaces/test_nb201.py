@@ -165,10 +165,26 @@ def counted_macs(network: nn.Module, image_size: int) -> int:
 
 
 @pytest.mark.parametrize("index", range(0, 15_625, 2000))
-@pytest.mark.parametrize(("image_size", "num_classes"), [(32, 10), (16, 120)])
+@pytest.mark.parametrize(("image_size", "num_classes"), [(32, 10), (32, 100), (16, 120)])
 def test_macs_equal_the_network(index: int, image_size: int, num_classes: int) -> None:
     network = SPACE.build(TEXTS[index], num_classes, seed=0)
     assert counted_macs(network, image_size) == SPACE.macs(TEXTS[index], num_classes, image_size)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "image_size", "params", "macs"),
+    [
+        # 64 more weights and a bias per class; a quarter of the pixels, so of the convolutions' operations.
+        (10, 32, 1_073_466, 153_272_970),
+        (100, 32, 1_079_316, 153_278_820),
+        (120, 16, 1_080_616, 38_325_880),
+    ],
+)
+def test_sizes_of_the_best_network(num_classes: int, image_size: int, params: int, macs: int) -> None:
+    network = SPACE.build(TEXTS[6111], num_classes, seed=0)
+    assert network(torch.zeros(2, 3, image_size, image_size)).shape == (2, num_classes)
+    assert SPACE.params(TEXTS[6111], num_classes) == params
+    assert SPACE.macs(TEXTS[6111], num_classes, image_size) == macs
 
 
 def weights(index: int, seed: int) -> torch.Tensor:

@@ -117,6 +117,74 @@ def test_faults_are_refused_on_one_line_that_names_the_file(tmp_path: Path, cont
     assert len(str(caught.value).splitlines()) == 1
 
 
+#: The columns of nb201_core.csv, every one with accuracies of its own.
+CORE = {
+    ("cifar10", "valid-200"): "cifar10_valid200",
+    ("cifar10", "test-12"): "ep12_cifar10_test",
+    ("cifar10", "valid-12"): "ep12_cifar10_valid",
+    ("cifar100", "test-12"): "ep12_cifar100_test",
+    ("cifar100", "valid-12"): "ep12_cifar100_valid",
+    ("imagenet16-120", "test-12"): "ep12_imagenet16_test",
+    ("imagenet16-120", "valid-12"): "ep12_imagenet16_valid",
+}
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("core")
+    lines = [",".join(["arch_str", *CORE.values()])]
+    for index in random.Random(1).sample(range(SPACE.size), SPACE.size):
+        accuracies = (repr(10 + number + index / 100_000) for number in range(len(CORE)))
+        lines.append(",".join([SPACE.architecture(index), *accuracies]))
+    path = folder / "tables" / "nb201" / "nb201_core.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(("number", "accuracy"), [*enumerate(CORE)], ids=["/".join(key) for key in CORE])
+def test_accuracies_of_the_merged_table_come_by_index(core: Path, number: int, accuracy: tuple[str, str]) -> None:
+    truth = SPACE.truth(*accuracy, core)
+    assert truth.name == "/".join(accuracy)
+    assert "nb201_core.csv" in truth.label
+    assert accuracy[1].split("-")[1] + " epochs" in truth.label
+    assert truth.label.startswith({"valid": "validation", "test": "test"}[accuracy[1].split("-")[0]])
+    assert truth.values.tolist() == [10 + number + index / 100_000 for index in range(SPACE.size)]
+
+
+def test_every_accuracy_of_the_space_can_be_read() -> None:
+    folder = real()
+    for task, known in SPACE.truths.items():
+        assert next(iter(known)) == "test-200"
+        for which in known:
+            assert np.isfinite(SPACE.truth(task, which, folder).values).all()
+
+
+@pytest.mark.parametrize(
+    ("task", "which", "expected"),
+    [
+        # Means over the seeds of NATS-Bench's own records of index 11.
+        ("cifar10", "test-200", 91.5833),
+        ("cifar10", "valid-200", 87.94),
+        ("cifar10", "test-12", 74.0),
+        ("cifar10", "valid-12", 63.278),
+        ("cifar100", "test-200", 67.6067),
+        ("cifar100", "test-12", 32.76),
+        ("cifar100", "valid-12", 33.64),
+        ("imagenet16-120", "test-200", 30.1667),
+        ("imagenet16-120", "test-12", 14.7333),
+        ("imagenet16-120", "valid-12", 15.6667),
+    ],
+)
+def test_accuracies_equal_the_benchmarks_records(task: str, which: str, expected: float) -> None:
+    assert SPACE.truth(task, which, real()).values[11] == pytest.approx(expected, abs=5e-5)
+
+
+def test_absent_merged_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"nb201_core\.csv is absent: .*NATS-Bench"):
+        SPACE.truth("cifar100", "valid-12", tmp_path)
+
+
 def test_absent_file_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"nats_bench\.csv is absent: .*ZCBENCH_DATA") as caught:
         SPACE.truth("cifar10", "default", tmp_path)
@@ -128,7 +196,7 @@ def test_absent_file_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
     [
         ("cifar10", "test-20", "did you mean test-200"),
         ("cifar10", "analog-base", "did you mean analog-baseline"),
-        ("cifar100", "analog-baseline", "known: test-200"),
+        ("cifar100", "analog-baseline", "known: test-12, test-200, valid-12"),
     ],
 )
 def test_unknown_accuracy(tmp_path: Path, task: str, which: str, suggestion: str) -> None:
