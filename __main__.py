@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -234,10 +235,13 @@ def _with_study(arguments: list[str]) -> list[str]:
         return arguments
     expanded = [part for a in arguments for part in (a.split("=", 1) if a.startswith("--config=") else [a])]
     if "--config" not in expanded:
-        # The accuracies of the default study are those of its own space and images.
-        named = {a.split("=", 1)[0] for a in expanded}
-        other = [] if "--accuracy" in named or not named & {"--dataset", "--space"} else ["--accuracy", "default"]
-        expanded[1:1] = ["--config", DEFAULT_STUDY, *other]
+        values = dict(pairwise(part for a in expanded for part in (a.split("=", 1) if a.startswith("--") else [a])))
+        # The accuracies that the default study names are NAS-Bench-201's on CIFAR-10.
+        elsewhere = values.get("--space", "nb201") != "nb201" or values.get("--dataset", "").startswith(
+            ("cifar100", "imagenet")
+        )
+        accuracy = ["--accuracy", "default"] if elsewhere and "--accuracy" not in values else []
+        expanded[1:1] = ["--config", DEFAULT_STUDY, *accuracy]
     for place, argument in enumerate(expanded[:-1]):
         if argument == "--config":
             path = _study_file(expanded[place + 1])
