@@ -76,7 +76,7 @@ def test_an_aggregate_computes_its_members_and_ranks_them(out: Path) -> None:
     rows = select(study_of(out))
     assert set(rows["proxy"]) == {"vote", "synflow", "jacob_cov", "snip"}
     members = rows[rows["proxy"] != "vote"].pivot(index="architecture", columns="proxy", values="value")
-    expected = AGGREGATES["vote"].score({name: members[name].to_numpy() for name in members})
+    expected = AGGREGATES["vote"].score({name: members[name].to_numpy() for name in AGGREGATES["vote"].members})
     found = rows[rows["proxy"] == "vote"].set_index("architecture").loc[members.index]
     np.testing.assert_array_equal(found["value"], expected)
     assert set(found["pool"]) == {pool_id(members.index[~np.isnan(expected)])}

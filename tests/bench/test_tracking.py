@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ def records(path: Path) -> list[Any]:
             position += 32768 - position % 32768
             continue
         _, length, kind = struct.unpack("<IHB", content[position : position + 7])
+        if position + 7 + length > len(content):  # still being written
+            break
         pending += content[position + 7 : position + 7 + length]
         position += 7 + length
         if kind in {1, 4}:  # whole, or the last piece
@@ -58,7 +61,11 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     assert line.startswith("tracked offline; to upload: wandb sync ")
     folder = Path(line.rsplit(" ", 1)[1])
     (log,) = folder.glob("*.wandb")
+    deadline = time.monotonic() + 60  # wandb writes the last block after it has said that it is finished
     found = records(log)
+    while not any(r.HasField("exit") for r in found) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = records(log)
     start = next(r.run for r in found if r.HasField("run"))
     config = {update.key: json.loads(update.value_json) for update in start.config.update}
     assert config["space"] == "nb201"

@@ -21,7 +21,7 @@ def drawn(name: str, networks: int = 7) -> Scores:
 
 def rank(values: NDArray[np.float64], i: int) -> float:
     """Return the mid-rank of a value, 1 for the lowest."""
-    return 1 + sum(v < values[i] for v in values) + (sum(v == values[i] for v in values) - 1) / 2
+    return float(1 + sum(v < values[i] for v in values) + (sum(v == values[i] for v in values) - 1) / 2)
 
 
 @pytest.mark.parametrize("name", ["az_nas", "vkdnw_agg"])
