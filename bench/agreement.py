@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..errors import ResultsError, ZcbenchError
 from .stats import spearman
 from .store import Store
 
@@ -41,7 +42,14 @@ def agreement(rows: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     Args:
         rows: As a store gives them, of NAS-Bench-201 on CIFAR-10, one batch size.
         stored: NASLib's table.
+
+    Raises:
+        ResultsError: A network has several scores of one proxy: several seeds or batch sizes.
     """
+    if rows.duplicated(["proxy", "architecture"]).any():
+        raise ResultsError(
+            "results: expected one score per proxy and network, got several: use one seed, one batch size"
+        )
     theirs = stored.set_index("arch_str")
     found = []
     for ours, name in NASLIB.items():
@@ -55,6 +63,11 @@ def agreement(rows: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    table = agreement(Store(Path(sys.argv[1])).read(), pd.read_csv(sys.argv[2]))
+    if len(sys.argv) != 3:
+        sys.exit("expected RESULTS nb201_zero_cost.csv")
+    try:
+        table = agreement(Store(Path(sys.argv[1])).read(), pd.read_csv(sys.argv[2]))
+    except (ZcbenchError, OSError) as error:
+        sys.exit(str(error))
     lines = [f"| {r.proxy} | {r.NASLib} | {r.networks} | {r.rho:.3f} |" for r in table.itertuples()]
     sys.stdout.write("\n".join(["| proxy | NASLib's | networks | Spearman |", "|---|---|---|---|", *lines]) + "\n")

@@ -162,7 +162,7 @@ def _cases() -> Iterator[Case]:
                 theirs,
                 how,
                 dtype,
-                _PARTICULAR.get((theirs, variant), tolerance),
+                tolerance if ours == "zico.b4" else _PARTICULAR.get((theirs, variant), tolerance),
                 PROXIES[ours].function,
                 None,
                 _STANDS_FOR_NAN.get(theirs),

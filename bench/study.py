@@ -17,8 +17,10 @@ from .protocol import CONFIG_VERSION, PROTOCOL, Job, StudyConfig, Work, distinct
 from .spaces import SPACES, Space, Truth
 from .store import Key, Store
 
-#: The names that a study without a list of proxies has.
-EVERY = (*PROXIES, *AGGREGATES)
+
+def every() -> list[str]:
+    """Return the names that a study without a list of proxies has: all that are registered by now."""
+    return [*PROXIES, *AGGREGATES]
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,12 @@ class Study:
     @property
     def proxies(self) -> list[Proxy]:
         """The proxies to compute, in the order they were named; the members of aggregates come last."""
-        return split(self.config.proxies or EVERY)[0]
+        return split(self.config.proxies or every())[0]
 
     @property
     def aggregates(self) -> list[Aggregate]:
         """The aggregates, in the order they were named."""
-        return split(self.config.proxies or EVERY)[1]
+        return split(self.config.proxies or every())[1]
 
     @property
     def cards(self) -> list[Card]:
@@ -112,7 +114,7 @@ def resolve(config: StudyConfig) -> Study:
     if config.version != CONFIG_VERSION:
         raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
     space = SPACES[config.space]
-    proxies, _ = split(distinct("proxies", config.proxies) or EVERY)
+    proxies, _ = split(distinct("proxies", config.proxies) or every())
     if not config.seeds or min(config.seeds) < 0 or max(config.seeds) >= 2**32:
         raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {config.seeds}")
     if config.resamples < 1:

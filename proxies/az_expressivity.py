@@ -41,7 +41,7 @@ def entropy_taps(forward: Forward) -> tuple[Tap, Tap]:
     return Tap(forward, at=first_block, reduce=_entropy, side="input"), Tap(forward, at=blocks, reduce=_entropy)
 
 
-@register("az_expressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024, eq. 2 and 3")
+@register("az_expressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024")
 def az_expressivity(probe: Probe, forward: Forward = NOISE) -> float:
     r"""Add up the entropies of the principal components of block features.
 

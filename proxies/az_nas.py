@@ -10,7 +10,7 @@ from .aggregate import Vector, aggregate, log_ranks
 @aggregate(
     "az_nas",
     of=["az_expressivity", "az_progressivity", "az_trainability", "macs"],
-    paper="Lee & Ham, AZ-NAS, CVPR 2024, eq. 8",
+    paper="Lee & Ham, AZ-NAS, CVPR 2024",
 )
 def az_nas(scores: Mapping[str, Vector]) -> Vector:
     r"""Add up the logarithms of the ranks of expressivity, progressivity, trainability and complexity.

@@ -11,7 +11,7 @@ from .probe import Probe
 from .registry import register
 
 
-@register("az_progressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024, eq. 4")
+@register("az_progressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024")
 def az_progressivity(probe: Probe, forward: Forward = NOISE) -> float:
     r"""Take the smallest gain in entropy from one feature map to the next.
 

@@ -35,7 +35,7 @@ def gains(forward: Forward) -> Tap:
     return Tap(Backward(forward, "signs"), at=blocks, reduce=_gain)
 
 
-@register("az_trainability", needs=[gains(NOISE)], paper="Lee & Ham, AZ-NAS, CVPR 2024, eq. 5 and 6")
+@register("az_trainability", needs=[gains(NOISE)], paper="Lee & Ham, AZ-NAS, CVPR 2024")
 def az_trainability(probe: Probe, forward: Forward = NOISE) -> float:
     r"""Average over blocks how near the largest singular value of the block's backward map is to one.
 

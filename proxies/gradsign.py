@@ -20,7 +20,7 @@ def _signs(gradients: dict[str, Tensor]) -> Tensor:
 SIGNS = PerImage(LOSS_ALONE, of="parameters", reduce=_signs)
 
 
-@register("gradsign", needs=[SIGNS], paper="Zhang & Jia, GradSign, ICLR 2022, eq. 9")
+@register("gradsign", needs=[SIGNS], paper="Zhang & Jia, GradSign, ICLR 2022")
 def gradsign(probe: Probe) -> float:
     r"""Average over weights how many images agree on the sign of the gradient.
 
@@ -33,8 +33,7 @@ def gradsign(probe: Probe) -> float:
         NotApplicableError: No labels, or a batch norm of a single value an image.
     """
     sums = probe.per_image(SIGNS).sum(0).abs().double()
-    sizes = [p.numel() for name, p in probe.net.named_parameters() if name.endswith("weight")]
-    names = [name for name, _ in probe.net.named_parameters() if name.endswith("weight")]
+    sizes = {name: p.numel() for name, p in probe.net.named_parameters() if name.endswith("weight")}
     wanted = set(layer_weights(probe.net))
-    parts = zip(names, torch.split(sums, sizes), strict=True)
+    parts = zip(sizes, torch.split(sums, list(sizes.values())), strict=True)
     return float(torch.cat([part for name, part in parts if name in wanted]).mean())

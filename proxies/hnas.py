@@ -30,7 +30,7 @@ def _criterion(theta: Tensor, mu: float, nu: float) -> float:
     return mu * abs(m**2 - nu**2) + condition(theta) / (m + 1e-6)
 
 
-@register("hnas", needs=[EACH], paper=f"{PAPER}, eq. 9 and 10", direction="lower", least_images=2)
+@register("hnas", needs=[EACH], paper=f"{PAPER} (the criterion of its search)", direction="lower", least_images=2)
 def hnas(probe: Probe, mu: float = MU, nu: float = NU) -> float:
     r"""Weigh the distance of the kernel's trace from a target against its condition number.
 
@@ -51,7 +51,7 @@ def hnas_as_released(probe: Probe, mu: float = MU, nu: float = NU) -> float:
     return _criterion(kernel_as_released(probe), mu, nu)
 
 
-@register("hnas.grad", needs=[LOSS], paper=f"{PAPER}, section 3.2 (M_Grad)")
+@register("hnas.grad", needs=[LOSS], paper=f"{PAPER} (M_Grad)")
 def m_grad(probe: Probe) -> float:
     r"""Take the norm of the gradient of the mean loss.
 
@@ -62,7 +62,7 @@ def m_grad(probe: Probe) -> float:
     return math.hypot(*(float(gradient.norm()) for _, gradient in probe.weights_and_gradients(LOSS)))
 
 
-@register("hnas.snip", needs=[LOSS], paper=f"{PAPER}, section 3.2 (M_SNIP)")
+@register("hnas.snip", needs=[LOSS], paper=f"{PAPER} (M_SNIP)")
 def m_snip(probe: Probe) -> float:
     r"""Take the size of the inner product of weights and mean gradient.
 
@@ -73,7 +73,7 @@ def m_snip(probe: Probe) -> float:
     return abs(plain(probe))
 
 
-@register("hnas.grasp", needs=[CURVATURE], paper=f"{PAPER}, section 3.2 (M_GraSP)")
+@register("hnas.grasp", needs=[CURVATURE], paper=f"{PAPER} (M_GraSP)")
 def m_grasp(probe: Probe) -> float:
     r"""Take the size of the inner product of weights and Hessian times gradient.
 

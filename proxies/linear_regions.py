@@ -19,7 +19,7 @@ def _codes(activation: Tensor) -> Tensor:
 CODES = Tap(Forward(init="thin", inputs=("crops",), graph=False), at=relus, reduce=_codes)
 
 
-@register("linear_regions", needs=[CODES], paper="Chen et al., TE-NAS, ICLR 2021, eq. 3")
+@register("linear_regions", needs=[CODES], paper="Chen et al., TE-NAS, ICLR 2021")
 def linear_regions(probe: Probe) -> float:
     r"""Count the distinct patterns of all ReLUs over small pieces of the images.
 

@@ -41,7 +41,7 @@ def _smallest(matrix: Tensor) -> float:
     return float(torch.linalg.eigvalsh(matrix)[0])
 
 
-@register("meco", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023, eq. 5", batch_size=1)
+@register("meco", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023", batch_size=1)
 def meco(probe: Probe, maps: Tap = LEAVES) -> float:
     r"""Add up the smallest eigenvalues of the channel correlations of feature maps.
 
@@ -70,9 +70,7 @@ def meco_as_released(probe: Probe) -> float:
     return meco(probe, EVERY)
 
 
-@register(
-    "meco.opt", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023, section 4.4 (their software)", batch_size=1
-)
+@register("meco.opt", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023 (their software)", batch_size=1)
 def meco_opt(probe: Probe, choose: Choose | None = None, maps: Tap = LEAVES) -> float:
     r"""Estimate meco from eight random channels of every map.
 

@@ -35,7 +35,7 @@ def _effective_rank(activation: Tensor) -> float:
 RANKS = Tap(Forward(graph=False), at=weighted_or_activation, reduce=_effective_rank)
 
 
-@register("near", needs=[RANKS], paper="Husistein, Reiher & Eckhoff, NEAR, ICLR 2025, eq. 5")
+@register("near", needs=[RANKS], paper="Husistein, Reiher & Eckhoff, NEAR, ICLR 2025")
 def near(probe: Probe) -> float:
     r"""Add up the effective ranks of the outputs of layers and activation functions.
 

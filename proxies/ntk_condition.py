@@ -58,7 +58,7 @@ def ntk_condition_in_eval_mode(probe: Probe) -> float:
 
     $$\kappa(\Theta)$$
 
-    Gradients of all images then come from one vectorised pass at about twice the cost of a plain one.
+    Gradients of all images then come from one vectorised pass at a few times the cost of a plain one.
     """
     rows = probe.per_image(ALONE_IN_EVAL).double()
     return _condition(rows @ rows.T)

@@ -51,7 +51,7 @@ def root_trace(theta: Tensor) -> float:
     return float((theta.trace() / len(theta)).sqrt())
 
 
-@register("ntk_trace", needs=[EACH], paper="Shu et al., HNAS, NeurIPS 2022, eq. 3 (M_Trace)")
+@register("ntk_trace", needs=[EACH], paper="Shu et al., HNAS, NeurIPS 2022 (M_Trace)")
 def ntk_trace(probe: Probe) -> float:
     r"""Take the root of the mean squared gradient of the logits of the labels.
 

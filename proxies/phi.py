@@ -16,7 +16,7 @@ PAIR = Forward(
 )
 
 
-@register("phi", needs=[features(PAIR)], paper="Lin et al., Zen-NAS, ICCV 2021, definition 1 (the Phi-score)")
+@register("phi", needs=[features(PAIR)], paper="Lin et al., Zen-NAS, ICCV 2021 (the Phi-score)")
 def phi(probe: Probe) -> float:
     r"""Take the logarithm of the expected Frobenius norm of the gradient of the features by the input.
 

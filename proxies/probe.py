@@ -146,6 +146,7 @@ class Probe:
         self._seconds: dict[Forward | Backward, float] = {}
         self._errors: dict[Need | Backward, Exception] = {}
         self._running = _Running()
+        self._parameters_checked = False
 
     def trace(self, forward: Forward) -> Trace:
         """Return the forward pass, run if nobody asked before."""
@@ -267,11 +268,21 @@ class Probe:
     def _state(self, forward: Forward) -> dict[str, Tensor]:
         with torch.inference_mode(False), torch.no_grad():
             state = INITS[forward.init](self.net, torch.Generator().manual_seed(self.seed))
-            for name, _ in self.net.named_parameters():
-                _numbers(name, state[name])
+            if forward.init in {"given", "absolute"}:
+                self._check_parameters()
+            else:
+                for name, _ in self.net.named_parameters():
+                    _numbers(name, state[name])
         if forward.dtype is not None:
             state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
         return state
+
+    def _check_parameters(self) -> None:
+        """Look through the network's own parameters, once for all passes on them."""
+        if not self._parameters_checked:
+            for name, parameter in self.net.named_parameters():
+                _numbers(name, parameter)
+            self._parameters_checked = True
 
     @contextlib.contextmanager
     def _taps_installed(self, forward: Forward, trace: Trace) -> Iterator[None]:

@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from .aggregate import Vector, aggregate
 
 
-@aggregate("te_nas", of=["ntk_condition", "linear_regions"], paper="Chen et al., TE-NAS, ICLR 2021, section 3.2")
+@aggregate("te_nas", of=["ntk_condition", "linear_regions"], paper="Chen et al., TE-NAS, ICLR 2021")
 def te_nas(scores: Mapping[str, Vector]) -> Vector:
     r"""Add up the ranks of the kernel's condition number, lowest best, and of the count of linear regions.
 

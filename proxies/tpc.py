@@ -12,7 +12,7 @@ from .probe import Probe
 from .registry import register
 
 
-@register("tpc", paper="Li et al., TPC-NAS, 2022 (as in their software)")
+@register("tpc", paper="TPC-NAS (as in their software)")
 def tpc(probe: Probe) -> float:
     r"""Add up the logarithms of kernel area times channels over stride of all convolutions.
 

@@ -34,9 +34,7 @@ def _entropy(information: Tensor) -> float:
     return float(-(share * (share + 1e-10).log()).sum())
 
 
-@register(
-    "vkdnw", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025, eq. 9 and 10: dimension plus entropy"
-)
+@register("vkdnw", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025: dimension plus entropy")
 def vkdnw(probe: Probe, forward: Forward = NOISE) -> float:
     r"""Add the entropy of the Fisher information's spectrum to the number of parameter tensors.
 

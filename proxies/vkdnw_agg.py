@@ -10,7 +10,7 @@ from .aggregate import Vector, aggregate, log_ranks
 @aggregate(
     "vkdnw_agg",
     of=["vkdnw", "jacob_cov", "az_expressivity", "az_trainability", "macs"],
-    paper="Tybl & Neumann, VKDNW, 2025, eq. 11",
+    paper="Tybl & Neumann, VKDNW, 2025",
 )
 def vkdnw_agg(scores: Mapping[str, Vector]) -> Vector:
     r"""Add up the logarithms of the ranks of vkdnw, jacob_cov, expressivity, trainability and complexity.

@@ -15,7 +15,7 @@ _BLOCK = 256
 @aggregate(
     "vote",
     of=["synflow", "jacob_cov", "snip"],
-    paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021, section 3.3",
+    paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021",
 )
 def vote(scores: Mapping[str, Vector]) -> Vector:
     r"""Count the networks of the pool that most of synflow, jacob_cov and snip put below this one.

@@ -20,7 +20,7 @@ def _responses(activation: Tensor, gradient: Tensor) -> Tensor:
 RESPONSES = Tap(LOSS.backward, at=relus, reduce=_responses, side="input")
 
 
-@register("wrcor", needs=[RESPONSES], paper="Jing et al., WRCor, 2025, eq. 11", least_images=2)
+@register("wrcor", needs=[RESPONSES], paper="WRCor, 2025, eq. 11", least_images=2)
 def wrcor(probe: Probe) -> float:
     r"""Take the log-determinant of weighted correlations of activations and of gradients.
 

@@ -38,7 +38,7 @@ NAS-Bench-201 as Akhauri et al. (EZNAS, NeurIPS 2022) print it:
 
 def page() -> str:
     """Return the page on the proxies that come with the package as Markdown."""
-    home = __name__.partition(".")[0]
+    home = (__package__ or "").partition(".")[0]  # run by -m, `__name__` is another
     proxies = [p for p in PROXIES.values() if p.function.__module__.startswith(f"{home}.")]
     aggregates = [a for a in AGGREGATES.values() if a.function.__module__.startswith(f"{home}.")]
     cards: list[Proxy | Aggregate] = sorted([*proxies, *aggregates], key=lambda card: card.name)

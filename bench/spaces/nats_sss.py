@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ...datasets.files import find
 from ...datasets.unpickle import NUMPY, Allowed, unpickle
 from ...errors import ArchitectureError, DataFileError
+from ..progress import Progress
 from .nb201 import EDGES, Cell, ReLUConvBN, ResNetBasicblock, parse
 from .space import SPACES, Space, Truth
 
@@ -43,6 +44,8 @@ _EVALUATED = {
 _WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
 #: Bytes that a record may unpack to; official ones have about 84,000.
 _LARGEST = 1 << 24
+#: Records that take more than a second or two to read.
+_MANY = 400
 
 
 def widths(architecture: str) -> tuple[int, ...]:
@@ -265,8 +268,12 @@ def _read(folder: Path, task: str, which: str, space: NatsBenchSize) -> NDArray[
     """Read one accuracy of every record in the folder, in percent, by index."""
     kind, _, epochs = which.partition("-")
     values = np.full(space.size, np.nan)
-    for path in sorted(folder.glob("[0-9]*.pickle.pbz2")):
+    paths = sorted(folder.glob("[0-9]*.pickle.pbz2"))
+    progress = Progress(f"reading {len(paths)} records", len(paths)) if len(paths) > _MANY else None
+    for path in paths:
         record = read_compressed(path)
+        if progress:
+            progress.advance(1)
         try:
             index, accuracy = _accuracy(record, *_EVALUATED[task, kind], int(epochs), space)
             if index != int(path.name.partition(".")[0]):
@@ -280,6 +287,8 @@ def _read(folder: Path, task: str, which: str, space: NatsBenchSize) -> NDArray[
         if not np.isnan(values[index]):
             raise DataFileError(f"data file {path}: network {index} stands there twice")
         values[index] = accuracy
+    if progress:
+        progress.close()
     if np.isnan(values).all():
         raise DataFileError(
             f"data folder {folder} has no records: unpack the simple release of NATS-Bench (sss) there, see "

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from zcbench.bench.agreement import NASLIB, agreement
+from zcbench.errors import ResultsError
 from zcbench.proxies import PROXIES
 
 
@@ -43,3 +44,9 @@ def test_infinite_scores_are_left_out_and_two_networks_say_nothing() -> None:
     few = pd.DataFrame({"proxy": "snip", "architecture": networks[:2], "value": [0.0, 1.0]})
     (line,) = agreement(pd.concat([zen, few]), stored).to_dict("records")
     assert line == {"proxy": "zen", "NASLib": "zen", "networks": 3, "rho": pytest.approx(1)}
+
+
+def test_several_scores_of_one_network_are_refused() -> None:
+    rows = pd.DataFrame({"proxy": "snip", "architecture": ["a", "b", "a"], "value": [1.0, 2.0, 3.0]})
+    with pytest.raises(ResultsError, match="use one seed"):
+        agreement(rows, pd.DataFrame())

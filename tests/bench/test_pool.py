@@ -10,7 +10,7 @@ from zcbench.bench.pool import pooled
 from zcbench.bench.protocol import StudyConfig
 from zcbench.bench.report.table import terminal
 from zcbench.bench.runner import run
-from zcbench.bench.study import EVERY, Study, resolve
+from zcbench.bench.study import Study, every, resolve
 from zcbench.bench.summary import select, summarise
 from zcbench.errors import ConfigError
 from zcbench.proxies import AGGREGATES, PROXIES
@@ -213,7 +213,7 @@ def test_a_study_without_a_list_has_every_proxy_and_aggregate(out: Path) -> None
     study = study_of(out, proxies=[])
     assert [p.name for p in study.proxies] == list(PROXIES)
     assert [a.name for a in study.aggregates] == list(AGGREGATES)
-    assert [card.name for card in study.cards] == list(EVERY)
+    assert [card.name for card in study.cards] == every()
 
 
 def test_a_member_named_beside_its_aggregate_is_computed_once(out: Path) -> None:
