@@ -3,7 +3,8 @@
     score(net, x, y)               every proxy on one network, passes shared
     rank({"a": net_a, ...}, x, y)  networks from best to worst, per proxy
     register(...)                  a proxy of your own: a pure function of a `Probe`
-    PROXIES, SPACES, DATASETS      the registries
+    PROXIES, SPACES, DATASETS,     the registries
+    TASKS
 
 Heavy packages are imported when a name is first used, so that `import zcbench` is quick.
 """
@@ -25,12 +26,14 @@ _HOMES = {
     "Score": ".proxies.registry",
     "SPACES": ".bench.spaces",
     "DATASETS": ".datasets",
+    "TASKS": ".datasets.tasks",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  (the keys are texts)
 
 if TYPE_CHECKING:
     from .bench.spaces import SPACES as SPACES
     from .datasets import DATASETS as DATASETS
+    from .datasets.tasks import TASKS as TASKS
     from .proxies import PROXIES as PROXIES
     from .proxies import Proxy as Proxy
     from .proxies import register as register

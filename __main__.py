@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jsonargparse import ArgumentParser, Namespace
 
-from .bench.protocol import StudyConfig, check_version, describe, studies
-from .errors import ArchitectureError, ConfigError, ZcbenchError, one_line
+from .bench.protocol import StudyConfig, describe, read_configs, studies
+from .errors import AbsentFileError, ArchitectureError, ConfigError, DataFileError, ZcbenchError, one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
     from torch import nn
 
+    from .bench.spaces import Space
+    from .bench.study import Study
+    from .datasets import ImageDataModule
+
 DEFAULT_STUDY = "quickstart"
 #: Fields of a listing that only `--json` shows.
 HIDDEN = {"summary", "truths", "file"}
+INCLUDE = "Python files that register spaces, data sets or proxies of your own"
 HEADINGS = {"version": "v", "direction": "better"}
 
 
@@ -34,12 +41,14 @@ class Parser(ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 0 done, 1 a check failed, 2 a user error, 130 interrupted."""
+    """Run one command; return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 130 interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        parsed = _parser().parse_args(_with_study(given))
-        command = parsed[parsed.subcommand]
-        return COMMANDS[parsed.subcommand](command)
+        parser = _parser()
+        parsed = [parser.parse_args(arguments) for arguments in _with_studies(given)]
+        name = parsed[0].subcommand
+        commands = [each[name] for each in parsed]
+        return run(commands) if name == "run" else COMMANDS[name](commands[0])
     except ZcbenchError as error:
         print(f"zcbench: {one_line(str(error))}", file=sys.stderr)
         return 2
@@ -51,34 +60,92 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def run(arguments: Namespace) -> int:
+def run(commands: Sequence[Namespace]) -> int:
     """Score networks of a space and print how well every proxy ranks them."""
-    config = _study_config(arguments)
-    from .bench.report.table import as_csv, as_json, as_svg, terminal
+    configs = [_study_config(arguments) for arguments in commands]
+    from .bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from .bench.runner import run as run_study
     from .bench.study import resolve
     from .bench.summary import select, summarise
 
+    form = commands[0].format
+    rankings = []
+    # Every fault in a list of studies comes to light before the first of them starts.
+    for study in _at_hand([partial(resolve, config) for config in configs]):
+        if not run_study(study):
+            continue
+        rows = select(study)
+        found = summarise(study, rows)
+        rankings += found
+        if form in {"table", "svg"}:
+            table = terminal(found, study.truth.label)
+            _print(table) if form == "table" else print(as_svg(table))
+        if study.config.tracker == "wandb":
+            from .bench.tracking import track
+
+            print(track(study, rows, found), file=sys.stderr)
+    if rankings and form in (texts := {"csv": as_csv, "json": as_json, "markdown": as_markdown}):
+        print(texts[form](rankings), end="")
+    for folder in dict.fromkeys(config.out for config in configs):
+        print(f"scores: {folder}", file=sys.stderr)
+    return 0
+
+
+def _at_hand(studies: Sequence[Callable[[], Study]]) -> list[Study]:
+    """Resolve studies; of several, those whose files are absent are named and left out."""
+    found: list[Study] = []
+    for place, resolve in enumerate(studies, start=1):
+        try:
+            found.append(resolve())
+        except AbsentFileError as error:
+            if len(studies) == 1 or (place == len(studies) and not found):
+                raise
+            print(f"zcbench: study {place} of {len(studies)} is left out: {error}", file=sys.stderr)
+    return found
+
+
+def check(arguments: Namespace) -> int:
+    """Compare scores and correlations with a baseline; what the results folder lacks is computed first."""
+    from .bench.protocol import TrainerConfig
+    from .bench.regress import compare, exit_status, make_baseline, read_baseline, study_config, write_baseline
+    from .bench.report.check import as_json, as_junit, as_table
+    from .bench.runner import run as run_study
+    from .bench.study import resolve
+    from .bench.summary import select
+
+    path = Path(arguments.baseline)
+    if arguments.config and not arguments["update"]:
+        raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
+    free = {
+        "out": arguments.results,
+        "data": arguments.data,
+        "include": arguments.include,
+        "tracker": "none",
+        "trainer": TrainerConfig(devices=arguments.devices),
+    }
+    if arguments.config:
+        chosen = _parser().parse_args(*_with_studies(["run", "--config", arguments.config]))["run"]
+        config = dataclasses.replace(_study_config(chosen), **free)
+    else:
+        document = read_baseline(path)
+        config = study_config(document, **free)
     study = resolve(config)
     if not run_study(study):
         return 0
     rows = select(study)
-    rankings = summarise(study, rows)
-    match arguments.format:
-        case "table":
-            _print(terminal(rankings, study.truth.label))
-        case "csv":
-            print(as_csv(rankings), end="")
-        case "json":
-            print(as_json(rankings), end="")
-        case "svg":
-            print(as_svg(terminal(rankings, study.truth.label)))
-    print(f"scores: {study.store.folder}", file=sys.stderr)
-    if config.tracker == "wandb":
-        from .bench.tracking import track
-
-        print(track(study, rows, rankings), file=sys.stderr)
-    return 0
+    if arguments["update"]:
+        write_baseline(path, make_baseline(study, rows))
+        print(f"{path}: {len(study.indices)} networks, {rows['proxy'].nunique()} proxies", file=sys.stderr)
+        return 0
+    findings = compare(document, study, rows, rtol=arguments.rtol)
+    title = f"{path.name}: {len(study.indices)} networks of {study.space.name} on {study.images.name}"
+    if arguments.junit:
+        Path(arguments.junit).write_text(as_junit(findings, path.stem), "utf-8")
+    if arguments.json:
+        print(as_json(findings), end="")
+    else:
+        _print(as_table(findings, title))
+    return exit_status(findings)
 
 
 def score(arguments: Namespace) -> int:
@@ -93,6 +160,7 @@ def score(arguments: Namespace) -> int:
     torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
     if not 0 <= arguments.seed < 2**32:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {arguments.seed}")
+    _include(arguments)
     proxies = alone(arguments.proxies or PROXIES)
     images = DATASETS[arguments.dataset](data_folder(arguments.data))
     if (arguments.network is None) == (arguments.arch is None):
@@ -100,7 +168,7 @@ def score(arguments: Namespace) -> int:
     if arguments.network:
         net = _from_factory(arguments.network, arguments.seed)
     else:
-        net = _from_space(arguments.space, arguments.arch, images.num_classes, arguments.seed)
+        net = _from_space(arguments.space, arguments.arch, images, arguments.seed)
     batch = images.probe_batch(arguments.batch_size, arguments.seed)
     scores = score_all(net, batch.x, batch.y, proxies, seed=arguments.seed)
     if arguments.json:
@@ -116,6 +184,7 @@ def score(arguments: Namespace) -> int:
 
 def list_(arguments: Namespace) -> int:
     """Show what there is: proxies, spaces, datasets or studies."""
+    _include(arguments)
     records = _listings()[arguments.kind]()
     if arguments.json:
         print(json.dumps(records, indent=1))
@@ -185,7 +254,13 @@ def _download(name: str, folder: Path) -> int:
     return 0
 
 
-COMMANDS = {"run": run, "score": score, "list": list_, "data": data}
+def _include(arguments: Namespace) -> None:
+    from .plugins import load
+
+    load([arguments.include] if isinstance(arguments.include, str) else arguments.include)
+
+
+COMMANDS = {"check": check, "score": score, "list": list_, "data": data}
 
 
 def _parser() -> Parser:
@@ -200,9 +275,25 @@ def _parser() -> Parser:
     study.add_argument("--config", action="config", help="a YAML file, or a name from `zcbench list studies`")
     study.add_class_arguments(StudyConfig, as_group=False)
     study.add_argument(
-        "--format", choices=["table", "csv", "json", "svg"], default="table", help="what goes to standard output"
+        "--format",
+        choices=["table", "csv", "json", "markdown", "svg"],
+        default="table",
+        help="what goes to standard output",
     )
     commands.add_subcommand("run", study, help=run.__doc__)
+
+    gate = Parser(description=check.__doc__)
+    gate.add_argument("--baseline", required=True, help="a JSON file, made with --update")
+    gate.add_argument("--results", default="results", help="the results folder")
+    gate.add_argument("--update", action="store_true", help="write the baseline instead of comparing with it")
+    gate.add_argument("--config", help="with --update: the study of a new baseline, a file or a name")
+    gate.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance of scores")
+    gate.add_argument("--devices", type=int, default=1, help="worker processes")
+    gate.add_argument("--data", type=str, help="the data folder")
+    gate.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
+    gate.add_argument("--json", action="store_true", help="for machines")
+    gate.add_argument("--junit", help="also write a JUnit file there")
+    commands.add_subcommand("check", gate, help=check.__doc__)
 
     one = Parser(description=score.__doc__)
     one.add_argument("network", nargs="?", help="MODULE:FACTORY, a function without arguments that returns a network")
@@ -213,12 +304,14 @@ def _parser() -> Parser:
     one.add_argument("--seed", type=int, default=0, help="of initialisation, images and noise")
     one.add_argument("--proxies", type=list[str], default=[], help="names; empty for all")
     one.add_argument("--data", type=str, help="the data folder")
+    one.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
     one.add_argument("--json", action="store_true", help="for machines")
     commands.add_subcommand("score", one, help=score.__doc__)
 
     what = Parser(description=list_.__doc__)
     what.add_argument("kind", choices=["proxies", "spaces", "datasets", "studies"])
     what.add_argument("--json", action="store_true", help="for machines, with every field")
+    what.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
     commands.add_subcommand("list", what, help=list_.__doc__)
 
     files = Parser(description=data.__doc__)
@@ -229,25 +322,23 @@ def _parser() -> Parser:
     return parser
 
 
-def _with_study(arguments: list[str]) -> list[str]:
-    """Give `run` its default study, let studies be named, and check a file's version before anything else of it."""
+def _with_studies(arguments: list[str]) -> list[list[str]]:
+    """Give `run` its default study, let studies be named, and return the arguments of every study that a file lists."""
     if not arguments or arguments[0] != "run" or {"-h", "--help"} & set(arguments):
-        return arguments
+        return [arguments]
     expanded = [part for a in arguments for part in (a.split("=", 1) if a.startswith("--config=") else [a])]
     if "--config" not in expanded:
         values = dict(pairwise(part for a in expanded for part in (a.split("=", 1) if a.startswith("--") else [a])))
         # The accuracies that the default study names are NAS-Bench-201's on CIFAR-10.
-        elsewhere = values.get("--space", "nb201") != "nb201" or values.get("--dataset", "").startswith(
-            ("cifar100", "imagenet")
-        )
-        accuracy = ["--accuracy", "default"] if elsewhere and "--accuracy" not in values else []
+        here = values.get("--space", "nb201") == "nb201" and "cifar10" in values.get("--dataset", "cifar10").split("-")
+        accuracy = ["--accuracy", "default"] if not here and "--accuracy" not in values else []
         expanded[1:1] = ["--config", DEFAULT_STUDY, *accuracy]
+    every = [expanded]
     for place, argument in enumerate(expanded[:-1]):
         if argument == "--config":
-            path = _study_file(expanded[place + 1])
-            check_version(path)
-            expanded[place + 1] = str(path)
-    return expanded
+            configs = read_configs(_study_file(expanded[place + 1]))
+            every = [[*each[: place + 1], config, *each[place + 2 :]] for each in every for config in configs]
+    return every
 
 
 def _study_file(name: str) -> Path:
@@ -292,17 +383,24 @@ def _from_factory(text: str, seed: int) -> nn.Module:
     return net
 
 
-def _from_space(space: str, architecture: str, num_classes: int, seed: int) -> nn.Module:
+def _from_space(space: str, architecture: str, images: ImageDataModule, seed: int) -> nn.Module:
     from .bench.spaces import SPACES
 
-    chosen = SPACES[space]
+    chosen = SPACES[space](images.folder)
     try:
-        index = chosen.index(architecture)
+        return chosen.build(architecture, images.task, seed)
     except ArchitectureError:
-        if not architecture.isdigit():
+        if not architecture.isdecimal():
             raise
-        index = int(architecture)
-    return chosen.build(chosen.architecture(index), num_classes, seed)
+    return chosen.build(chosen.architecture(int(architecture)), images.task, seed)
+
+
+def _size(space: Space) -> int | None:
+    """Return how many networks, None where the file that lists them is absent or faulty."""
+    try:
+        return space.size
+    except DataFileError:
+        return None
 
 
 def _listings() -> dict[str, Any]:
@@ -318,14 +416,14 @@ def _listings() -> dict[str, Any]:
         return [
             {
                 "name": space.name,
-                "networks": space.size,
+                "networks": _size(space),
                 "accuracies": [f"{task}/{which}" for task, known in space.truths.items() for which in known],
                 "paper": space.paper,
                 "truths": {
                     f"{task}/{which}": text for task, known in space.truths.items() for which, text in known.items()
                 },
             }
-            for space in SPACES.values()
+            for space in (make(None) for make in SPACES.values())
         ]
 
     def datasets() -> list[dict[str, Any]]:
@@ -334,12 +432,12 @@ def _listings() -> dict[str, Any]:
         return [
             {
                 "name": images.name,
-                "task": images.task,
-                "classes": images.num_classes,
-                "size": images.image_size,
+                "task": images.task.name,
+                "classes": images.task.num_classes,
+                "size": images.task.image_size,
                 "what": (images.__doc__ or "").strip().splitlines()[0],
             }
-            for images in DATASETS.values()
+            for images in (make(None) for make in DATASETS.values())
         ]
 
     def configs() -> list[dict[str, Any]]:

@@ -32,8 +32,16 @@ class DataFileError(ZcbenchError):
     """A data file that is absent, torn, of another format, or unsafe to read."""
 
 
+class AbsentFileError(DataFileError):
+    """A data file that is not there; the message says how to get it."""
+
+
 class ResultsError(ZcbenchError):
     """A results folder that cannot be read or written."""
+
+
+class BaselineError(ZcbenchError):
+    """A baseline that cannot be read or written."""
 
 
 class BatchError(ZcbenchError, ValueError):

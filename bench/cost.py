@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ..datasets import TASKS
 from ..proxies import AGGREGATES, PROXIES
 from ..proxies.registry import score_all
 from .progress import Progress
@@ -28,8 +29,8 @@ FILE = Path(__file__).parent.parent / "proxies" / "costs.json"
 def measure() -> dict[str, Any]:
     """Return milliseconds by proxy, an aggregate's being the sum of its members', and how they were measured."""
     torch.set_num_threads(1)
-    space = SPACES["nb201"]
-    net = space.build(space.architecture(NETWORK), 10, 0)
+    space = SPACES["nb201"](None)
+    net = space.build(space.architecture(NETWORK), TASKS["cifar10"], 0)
     x = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     y = torch.arange(BATCH) % 10
     progress = Progress("measuring proxies", len(PROXIES))

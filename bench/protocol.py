@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
-from ..errors import ConfigError
+from ..errors import ConfigError, one_line
 
 #: Scores of different protocols are never compared; goes up when what every score has in common changes: the networks,
 #: how batches are drawn, the default initialisation, train mode.
@@ -53,6 +54,7 @@ class StudyConfig:
         resamples: Of the bootstrap behind the intervals.
         out: The results folder. What it holds already is not computed again.
         data: The data folder; by default ZCBENCH_DATA or the user's data directory.
+        include: Python files that register spaces, data sets or proxies of your own.
         tracker: wandb (offline unless logged in) or none.
         trainer: How the study runs.
     """
@@ -69,6 +71,7 @@ class StudyConfig:
     resamples: int = 1000
     out: str = "results"
     data: str | None = None
+    include: list[str] | str = field(default_factory=list)
     tracker: Literal["wandb", "none"] = "wandb"
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
 
@@ -84,11 +87,13 @@ def describe(path: Path) -> str:
     return path.read_text("utf-8").splitlines()[0].removeprefix("#").strip()
 
 
-def check_version(path: Path) -> None:
-    """Refuse a configuration file that does not say, or says another, version of the format.
+def read_configs(path: Path) -> list[str]:
+    """Return what `--config` takes, once per study of a file: the file itself, or JSON if it lists several `studies`.
+
+    Each of several has the settings at the top of the file and its own over them.
 
     Raises:
-        ConfigError: It is absent, no YAML, or of another version.
+        ConfigError: The file is absent, no YAML, of another version of the format, or its list is none of studies.
     """
     try:
         document: Any = yaml.safe_load(path.read_text("utf-8"))
@@ -100,6 +105,12 @@ def check_version(path: Path) -> None:
     found = document.get("version") if isinstance(document, dict) else None
     if type(found) is not int or found != CONFIG_VERSION:
         raise ConfigError(f"config: {path} has version {found}, expected `version: {CONFIG_VERSION}` at its top")
+    if "studies" not in document:
+        return [str(path)]
+    own = document.pop("studies")
+    if not isinstance(own, list) or not own or not all(isinstance(study, dict) for study in own):
+        raise ConfigError(f"config: {path}: expected a list of settings under `studies`, got {one_line(str(own))[:80]}")
+    return [json.dumps(document | study, default=str) for study in own]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from pytorch_lightning.callbacks import Callback
 from torch.utils.data import DataLoader
 
 from ..errors import ConfigError, one_line
+from ..plugins import load
 from ..proxies import PROXIES
 from ..proxies.registry import score_all
 from .progress import Progress
@@ -106,6 +107,7 @@ class _Scorer(pl.LightningModule):
 
     def on_predict_start(self) -> None:
         torch.set_num_threads(1)  # in a spawned worker nobody else does
+        load(self.study.included)  # nor this
         self.writer = self.study.store.writer()
 
     def on_predict_end(self) -> None:
@@ -122,11 +124,12 @@ class _Scorer(pl.LightningModule):
     def _rows(self, job: Job) -> Iterator[Row]:
         study = self.study
         for seed in dict.fromkeys(work.seed for work in job.work):
-            net = study.space.build(job.architecture, study.images.num_classes, seed).to(self.device)
+            net = study.space.build(job.architecture, study.images.task, seed).to(self.device)
             for work in (work for work in job.work if work.seed == seed):
                 batch = study.batches[work.batch_size, seed]
                 proxies = [PROXIES[name] for name in work.proxies]
-                for score in score_all(net, batch.x.to(self.device), batch.y.to(self.device), proxies, seed=seed):
+                y = None if batch.y is None else batch.y.to(self.device)
+                for score in score_all(net, batch.x.to(self.device), y, proxies, seed=seed):
                     yield Row(
                         **dict(zip(KEY, study.key(job.architecture, work, score.proxy), strict=True)),
                         value=score.value,

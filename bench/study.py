@@ -10,6 +10,7 @@ import torch
 
 from ..datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
 from ..errors import ConfigError
+from ..plugins import load
 from ..proxies import AGGREGATES, PROXIES, Proxy
 from ..proxies.aggregate import Aggregate, split
 from ..proxies.registry import Card
@@ -46,6 +47,11 @@ class Study:
     work: tuple[Work, ...]
     batches: Mapping[tuple[int, int], ProbeBatch]
     store: Store
+
+    @property
+    def included(self) -> list[str]:
+        """Files of the user's that every worker needs."""
+        return included(self.config)
 
     @property
     def proxies(self) -> list[Proxy]:
@@ -101,8 +107,13 @@ class Study:
             ]
             if rest:
                 jobs.append(Job(index, architecture, tuple(rest)))
-        size, classes = self.images.image_size, self.images.num_classes
-        return sorted(jobs, key=lambda job: (-self.space.macs(job.architecture, classes, size), job.index))
+        task = self.images.task
+        return sorted(jobs, key=lambda job: (-self.space.macs(job.architecture, task), job.index))
+
+
+def included(config: StudyConfig) -> list[str]:
+    """Return the files to include; one may stand alone."""
+    return [config.include] if isinstance(config.include, str) else config.include
 
 
 def resolve(config: StudyConfig) -> Study:
@@ -113,7 +124,9 @@ def resolve(config: StudyConfig) -> Study:
     """
     if config.version != CONFIG_VERSION:
         raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
-    space = SPACES[config.space]
+    folder = data_folder(config.data)
+    load(included(config))
+    space = SPACES[config.space](folder)
     proxies, _ = split(distinct("proxies", config.proxies) or every())
     if not config.seeds or min(config.seeds) < 0 or max(config.seeds) >= 2**32:
         raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {config.seeds}")
@@ -124,8 +137,8 @@ def resolve(config: StudyConfig) -> Study:
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     indices = space.sample(config.sample or space.size, config.sample_seed)
-    images = DATASETS[config.dataset](data_folder(config.data))
+    images = DATASETS[config.dataset](folder)
     work = work_items(proxies, distinct("batch_sizes", config.batch_sizes), distinct("seeds", config.seeds))
     batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
-    truth = space.truth(images.task, config.accuracy, images.folder)
+    truth = space.truth(images.task.name, config.accuracy)
     return Study(config, space, images, truth, tuple(indices), work, batches, Store(Path(config.out)))

@@ -11,3 +11,5 @@ from .images import DATASETS as DATASETS
 from .images import ImageDataModule as ImageDataModule
 from .images import ProbeBatch as ProbeBatch
 from .images import StoredImages as StoredImages
+from .tasks import TASKS as TASKS
+from .tasks import Task as Task

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import DataFileError
 from .files import find
 from .images import DATASETS, StoredImages
+from .tasks import TASKS, Task
 from .unpickle import NUMPY, unpickle
 
 # Statistics of the 50,000 training images, as the NAS literature rounds them.
@@ -28,16 +29,14 @@ class Batches(StoredImages):
 
     def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Read the batch; nothing in the file is run."""
-        return read_batch(find(self.name, self.folder), self.labels_key, self.image_size)
+        return read_batch(find(self.name, self.folder), self.labels_key, self.task.image_size)
 
 
 class Cifar10(Batches):
     """CIFAR-10 from `cifar-10-batches-py/data_batch_1`, which holds the first 10,000 training images."""
 
     name: str = "cifar10"
-    task: ClassVar[str] = "cifar10"
-    num_classes: ClassVar[int] = 10
-    image_size: ClassVar[int] = 32
+    task: Task = TASKS["cifar10"]
     mean = CIFAR10_MEAN
     std = CIFAR10_STD
 
@@ -46,9 +45,7 @@ class Cifar100(Batches):
     """CIFAR-100 from `cifar-100-python/train`, with its 100 fine labels."""
 
     name: str = "cifar100"
-    task: ClassVar[str] = "cifar100"
-    num_classes: ClassVar[int] = 100
-    image_size: ClassVar[int] = 32
+    task: Task = TASKS["cifar100"]
     labels_key: ClassVar[str] = "fine_labels"
     mean = CIFAR100_MEAN
     std = CIFAR100_STD

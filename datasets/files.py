@@ -15,7 +15,7 @@ from typing import Literal
 
 import platformdirs
 
-from ..errors import DataFileError
+from ..errors import AbsentFileError, DataFileError
 from ..registry import Registry
 
 VARIABLE = "ZCBENCH_DATA"
@@ -137,7 +137,7 @@ def find(name: str, folder: Path, file: str | None = None) -> Path:
     path = _root(source, folder) / (file or source.files[0].path)
     if not path.is_file():
         elsewhere = f", or set {VARIABLE} to a folder that has it" if source.package is None else ""
-        raise DataFileError(f"data file {path} is absent: {source.get}{elsewhere}")
+        raise AbsentFileError(f"data file {path} is absent: {source.get}{elsewhere}")
     return path
 
 
@@ -183,5 +183,5 @@ def _root(source: Source, folder: Path) -> Path:
         return folder
     spec = importlib.util.find_spec(source.package)  # finds the folder without running the package
     if spec is None or not spec.submodule_search_locations:
-        raise DataFileError(f"package {source.package}, which carries {source.what}, is not installed: {source.get}")
+        raise AbsentFileError(f"package {source.package}, which carries {source.what}, is not installed: {source.get}")
     return Path(spec.submodule_search_locations[0])

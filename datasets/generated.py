@@ -1,29 +1,32 @@
-"""Images that no file holds: what a proxy says when the data say nothing."""
+"""Images that no file holds: what a proxy says when the data say nothing, or when the images cannot be had."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .images import DATASETS, ImageDataModule
+from .tasks import TASKS, Task
 
 
 class Noise(ImageDataModule):
-    """Gaussian noise of mean 0 and variance 1 in place of CIFAR-10 images; ten labels in turn."""
+    """Gaussian noise of mean 0 and variance 1 in the form of a task's images; its labels in turn."""
 
-    name: str = "noise"
-    # Rankings by noise are compared with accuracies on real images of the same form.
-    task: ClassVar[str] = "cifar10"
-    num_classes: ClassVar[int] = 10
-    image_size: ClassVar[int] = 32
+    kind = "noise"
 
-    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    def __init__(self, folder: Path | None = None, batch_size: int = 64, task: Task = TASKS["cifar10"]) -> None:
+        super().__init__(folder, batch_size)
+        self.task = task
+        self.name = f"{self.kind}-{task.name}"
+
+    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor | None]:
         """Draw normalised images, all values independent; the label is the position modulo the classes."""
-        x = self.fill((count, 3, self.image_size, self.image_size), seed)
-        return x, torch.arange(count) % self.num_classes
+        x = self.fill((count, *self.task.shape), seed)
+        return x, torch.arange(count) % self.task.num_classes if self.task.outputs == "logits" else None
 
     def fill(self, shape: tuple[int, ...], seed: int) -> Tensor:
         """Return a tensor of a shape, float32."""
@@ -32,14 +35,15 @@ class Noise(ImageDataModule):
 
 
 class Ones(Noise):
-    """Every value 1 in place of CIFAR-10 images, whatever the seed; ten labels in turn."""
+    """Every value 1 in the form of a task's images, whatever the seed; its labels in turn."""
 
-    name: str = "ones"
+    kind = "ones"
 
     def fill(self, shape: tuple[int, ...], seed: int) -> Tensor:
         """Return ones."""
         return torch.ones(shape)
 
 
-DATASETS.add(Noise.name, Noise)
-DATASETS.add(Ones.name, Ones)
+for _kind in (Noise, Ones):
+    for _task in TASKS.values():
+        DATASETS.add(f"{_kind.kind}-{_task.name}", partial(_kind, task=_task))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from ..errors import ConfigError, DataFileError
 from ..registry import Registry
 from .files import data_folder
+from .tasks import Task
 
 #: Probe batches come from the first 10,000 official training images.
 POOL = 10_000
@@ -28,13 +30,13 @@ class ProbeBatch:
     """The images that every network of a study sees.
 
     Attributes:
-        x: `(N, 3, H, W)` float32, normalised.
-        y: `(N,)` int64.
+        x: `(N, C, H, W)` float32, normalised.
+        y: `(N,)` int64; None where the task has no labels.
         hash: First 16 hexadecimal digits of the sha256 of both; it stands in every row of scores.
     """
 
     x: Tensor
-    y: Tensor
+    y: Tensor | None
     hash: str
 
 
@@ -47,10 +49,8 @@ class ImageDataModule(pl.LightningDataModule, ABC):
     """
 
     name: str
-    #: What the images stand for; benchmark spaces name their accuracies so.
-    task: ClassVar[str]
-    num_classes: ClassVar[int]
-    image_size: ClassVar[int]
+    #: What networks that see the images are built for; benchmark spaces name their accuracies so.
+    task: Task
 
     def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
         super().__init__()
@@ -62,8 +62,8 @@ class ImageDataModule(pl.LightningDataModule, ABC):
         return POOL
 
     @abstractmethod
-    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
-        """Return `count` images `(N, 3, H, W)` float32 and labels `(N,)` int64, 1 to `pool()` of them.
+    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor | None]:
+        """Return `count` images `(N, C, H, W)` float32 and labels `(N,)` int64 if any, 1 to `pool()` of them.
 
         A smaller count gives the beginning of what a larger one gives.
         """
@@ -79,7 +79,7 @@ class ImageDataModule(pl.LightningDataModule, ABC):
         if not 1 <= batch_size <= pool:
             raise ConfigError(f"batch_sizes: expected 1 to {pool}, the images of {self.name} at hand, got {batch_size}")
         x, y = self.draw(batch_size, seed)
-        digest = hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes())
+        digest = hashlib.sha256(x.numpy().tobytes() + (b"" if y is None else y.numpy().tobytes()))
         return ProbeBatch(x, y, digest.hexdigest()[:16])
 
 
@@ -106,12 +106,13 @@ class StoredImages(ImageDataModule):
         """Read the images once and check them."""
         if self._images is None:
             pixels, labels = self.read()
-            expected = (len(labels), 3, self.image_size, self.image_size)
+            expected = (len(labels), *self.task.shape)
             if pixels.shape != expected or pixels.dtype != np.uint8:
                 raise DataFileError(f"{self.name}: expected uint8 images {expected}, got {pixels.dtype} {pixels.shape}")
-            if len(labels) and not 0 <= labels.min() <= labels.max() < self.num_classes:
+            classes = self.task.num_classes
+            if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
                 raise DataFileError(
-                    f"{self.name}: expected labels 0 to {self.num_classes - 1}, got {labels.min()} to {labels.max()}"
+                    f"{self.name}: expected labels 0 to {classes - 1}, got {labels.min()} to {labels.max()}"
                 )
             self._images = pixels, labels
 
@@ -142,4 +143,5 @@ class StoredImages(ImageDataModule):
         return DataLoader(TensorDataset(self.normalise(pixels), torch.from_numpy(labels)), batch_size=self.batch_size)
 
 
-DATASETS: Registry[type[ImageDataModule]] = Registry("dataset")
+#: Data sets, each made from the data folder.
+DATASETS: Registry[Callable[[Path | None], ImageDataModule]] = Registry("dataset")

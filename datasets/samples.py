@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from ..errors import DataFileError
 from .cifar import CIFAR10_MEAN, CIFAR10_STD, CIFAR100_MEAN, CIFAR100_STD
 from .files import locate, sources
 from .images import DATASETS, StoredImages
+from .tasks import TASKS, Task
 
 
 class Samples(StoredImages):
@@ -27,9 +27,7 @@ class Cifar10Samples(Samples):
     """Twenty CIFAR-10 images from the package `foolbox`, with their labels in the file names (`cifar10_II_L.png`)."""
 
     name: str = "cifar10-samples"
-    task: ClassVar[str] = "cifar10"
-    num_classes: ClassVar[int] = 10
-    image_size: ClassVar[int] = 32
+    task: Task = TASKS["cifar10"]
     mean = CIFAR10_MEAN
     std = CIFAR10_STD
 
@@ -38,9 +36,7 @@ class Cifar100Samples(Samples):
     """Twenty CIFAR-100 images from the package `foolbox`, with their labels in the file names (`cifar100_II_L.png`)."""
 
     name: str = "cifar100-samples"
-    task: ClassVar[str] = "cifar100"
-    num_classes: ClassVar[int] = 100
-    image_size: ClassVar[int] = 32
+    task: Task = TASKS["cifar100"]
     mean = CIFAR100_MEAN
     std = CIFAR100_STD
 

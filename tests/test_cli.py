@@ -158,6 +158,44 @@ def test_a_study_can_be_named_or_given_as_a_file(capsys: pytest.CaptureFixture[s
         assert len(json.loads(capsys.readouterr().out)) == 2
 
 
+SEVERAL = """version: 1
+proxies: [params, macs]
+batch_sizes: [2]
+sample: 5
+dataset: cifar10-samples
+tracker: none
+studies:
+- {space: nb201, accuracy: analog-baseline}
+- {space: nb_macro}
+"""
+
+
+def test_a_file_of_several_studies(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("several.yaml").write_text(SEVERAL)
+    assert main(["run", "--config", "several.yaml", "--format", "markdown"]) == 0
+    output = capsys.readouterr()
+    assert "study 2 of 2 is left out: data file " in output.err
+    assert "get nb-macro" in output.err
+    header, rule, *rows = output.out.splitlines()
+    assert len(rows) == 2
+    assert {line.count("|") for line in (header, rule, *rows)} == {13}
+    params = next(row for row in rows if "params" in row)
+    # The published values of NUMBERS: NASLib's 9,445 networks.
+    assert params.endswith("| .747 | .568 | 9,445, NASLib's scores (NAS-Bench-Suite-Zero), correlations recomputed |")
+    assert main(["run", "--config", "several.yaml", "--sample", "4", "--format", "csv"]) == 0
+    assert [row["networks"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == ["4", "4"]
+
+
+def test_faults_in_a_list_of_studies_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("several.yaml").write_text(SEVERAL + "- {space: nb202}\n")
+    assert main(["run", "--config", "several.yaml"]) == 2
+    assert "did you mean nb201" in capsys.readouterr().err
+    assert not Path("results").exists()
+    Path("several.yaml").write_text(SEVERAL.replace("analog-baseline", "test-200"))
+    assert main(["run", "--config", "several.yaml"]) == 2
+    assert not Path("results").exists()
+
+
 def test_wandb_prints_the_command_that_uploads(capsys: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "zcbench", "run", *TINY[:-2], "--tracker", "wandb"],

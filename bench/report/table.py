@@ -1,4 +1,4 @@
-"""The result as a table for a terminal, as CSV and as JSON."""
+"""The result as a table for a terminal, as Markdown beside published values, as CSV and as JSON."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..summary import Ranking
+from .published import published
 
 
 def terminal(rankings: Sequence[Ranking], label: str) -> Table:
@@ -50,6 +51,37 @@ def as_svg(table: Table) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(table)
     return console.export_svg(title="zcbench run", unique_id="zcbench")
+
+
+def as_markdown(rankings: Sequence[Ranking]) -> str:
+    """Write one row per study and proxy, with what others have published for the same space, task and proxy."""
+    lines = [
+        "| space | data set | accuracy | proxy | networks | batch | Spearman ρ [95 %] | Kendall τ [95 %] | cover "
+        "| published ρ | τ | networks, source |",
+        "| --- | --- | --- | --- | --: | --: | --- | --- | --: | --: | --: | --- |",
+    ]
+    for r in rankings:
+        c = r.correlation
+        theirs = published().get((r.space, r.accuracy.partition("/")[0], r.proxy))
+        numbers = [
+            "" if value is None else _signed(value).strip()
+            for value in (theirs and (theirs.rho, theirs.tau)) or (None, None)
+        ]
+        cells = (
+            r.space,
+            r.dataset,
+            r.accuracy,
+            r.proxy,
+            str(r.networks),
+            str(r.batch_size),
+            f"{_signed(c.rho)} [{_signed(c.rho_low, 2)} {_signed(c.rho_high, 2)}]",
+            f"{_signed(c.tau)} [{_signed(c.tau_low, 2)} {_signed(c.tau_high, 2)}]",
+            f"{100 * r.coverage:.1f}%",
+            *numbers,
+            f"{theirs.networks:,}, {theirs.source}" if theirs else "",
+        )
+        lines.append("| " + " | ".join(" ".join(cell.split()) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def as_csv(rankings: Sequence[Ranking]) -> str:

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 
 from .space import SPACES as SPACES
+from .space import ListedSpace as ListedSpace
 from .space import Space as Space
 from .space import Truth as Truth
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ...datasets.files import find
 from ...datasets.unpickle import NUMPY, Allowed, unpickle
+from ...datasets.tasks import Task
 from ...errors import ArchitectureError, DataFileError
 from ..progress import Progress
 from .nb201 import EDGES, Cell, ReLUConvBN, ResNetBasicblock, parse
@@ -161,10 +162,10 @@ def _weights(stage: int, inputs: int, outputs: int) -> tuple[int, int]:
 class NatsBenchSize(Space):
     """NATS-Bench's size space; an index is the five widths, each a digit from 8 to 64, as a number of base eight."""
 
-    name: ClassVar[str] = "nats_sss"
-    size: ClassVar[int] = len(WIDTHS) ** _STAGES
-    paper: ClassVar[str] = "Dong et al., NATS-Bench, TPAMI 2021"
-    truths: ClassVar[Mapping[str, Mapping[str, str]]] = {
+    name = "nats_sss"
+    size = len(WIDTHS) ** _STAGES
+    paper = "Dong et al., NATS-Bench, TPAMI 2021"
+    truths: Mapping[str, Mapping[str, str]] = {
         task: {
             f"{kind}-{epochs}": f"{words} after {epochs} epochs, mean over seeds (simple release of NATS-Bench)"
             for epochs in (90, 12, 1)
@@ -175,42 +176,40 @@ class NatsBenchSize(Space):
 
     def architecture(self, index: int) -> str:
         """Return the text of an official index, 0 to 32,767."""
-        if not 0 <= index < self.size:
-            raise ArchitectureError(f"index: expected 0 to {self.size - 1}, got {index}")
-        return ":".join(str(WIDTHS[int(digit)]) for digit in f"{index:0{_STAGES}o}")
+        return ":".join(str(WIDTHS[int(digit)]) for digit in f"{self.check_index(index):0{_STAGES}o}")
 
     def index(self, architecture: str) -> int:
         """Return the official index of a text."""
         return int("".join(str(WIDTHS.index(width)) for width in widths(architecture)), len(WIDTHS))
 
-    def network(self, architecture: str, num_classes: int) -> nn.Module:
+    def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
-        return Network(widths(architecture), num_classes)
+        return Network(widths(architecture), task.num_classes)
 
-    def read_truth(self, task: str, which: str, folder: Path) -> Truth:
+    def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies by official index; NaN where the folder has no record.
 
         Every record is a file of its own; the whole release takes about two minutes.
         """
-        values = _read(find(_SOURCE, folder).parent, task, which, self)
+        values = _read(find(_SOURCE, self.folder).parent, task, which, self)
         known = int(np.isfinite(values).sum())
         records = "" if known == self.size else f", {known} of {self.size} records at hand"
         return Truth(f"{task}/{which}", self.truths[task][which] + records, values)
 
-    def params(self, architecture: str, num_classes: int) -> int:
+    def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters, the record's own: 11,714 to 713,674 for ten classes."""
         channels = widths(architecture)
-        total = (27 + 2) * channels[0] + 2 * channels[-1] + (channels[-1] + 1) * num_classes
+        total = (27 + 2) * channels[0] + 2 * channels[-1] + (channels[-1] + 1) * task.num_classes
         for stage, (inputs, outputs) in enumerate(_pairs(channels)):
             weights, norms = _weights(stage, inputs, outputs)
             total += weights + 2 * outputs * norms
         return total
 
-    def macs(self, architecture: str, num_classes: int, image_size: int) -> int:
+    def macs(self, architecture: str, task: Task) -> int:
         """Return the multiply-accumulates, the record's `flop`; the image size is a multiple of four."""
         channels = widths(architecture)
-        side = image_size
-        total = 27 * channels[0] * side**2 + (channels[-1] + 1) * num_classes
+        side = task.image_size
+        total = 27 * channels[0] * side**2 + (channels[-1] + 1) * task.num_classes
         for stage, (inputs, outputs) in enumerate(_pairs(channels)):
             side = side // 2 if _reduces(stage) else side
             total += _weights(stage, inputs, outputs)[0] * side**2
@@ -308,4 +307,4 @@ def _accuracy(
     return space.index(trainings["arch_str"]), float(np.mean(accuracies))
 
 
-SPACES.add(NatsBenchSize.name, NatsBenchSize())
+SPACES.add(NatsBenchSize.name, NatsBenchSize)

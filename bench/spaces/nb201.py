@@ -6,12 +6,12 @@ import functools
 import itertools
 import random
 import re
-from pathlib import Path
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from ...datasets.tasks import Task
 from ...errors import ArchitectureError
 from .nb201_tables import TRUTHS, read_truth
 from .space import SPACES, Space, Truth
@@ -232,43 +232,41 @@ def _operation(name: str, channels: int) -> nn.Module:
 class NasBench201(Space):
     """NAS-Bench-201 with the benchmark's own networks: C = 16, five cells per stage."""
 
-    name: ClassVar[str] = "nb201"
-    size: ClassVar[int] = 15_625
-    paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"
+    name = "nb201"
+    size = len(OPERATIONS) ** len(EDGES)
+    paper = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"
     truths = TRUTHS
 
     def architecture(self, index: int) -> str:
         """Return the text of an official index, 0 to 15,624."""
-        if not 0 <= index < self.size:
-            raise ArchitectureError(f"index: expected 0 to {self.size - 1}, got {index}")
-        return text(_cells()[index])
+        return text(_cells()[self.check_index(index)])
 
     def index(self, architecture: str) -> int:
         """Return the official index of a text."""
         return _indices()[parse(architecture)]
 
-    def network(self, architecture: str, num_classes: int) -> nn.Module:
+    def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
-        return Network(parse(architecture), num_classes)
+        return Network(parse(architecture), task.num_classes)
 
-    def read_truth(self, task: str, which: str, folder: Path) -> Truth:
+    def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies by official index."""
-        return read_truth(task, which, folder, _indices())
+        return read_truth(task, which, self.folder, _indices())
 
-    def params(self, architecture: str, num_classes: int) -> int:
+    def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters: 73,306 + 28,000 per 1x1 and 243,040 per 3x3 convolution, for ten classes."""
         ones, threes = _convolutions(parse(architecture))
-        return 73_306 + (num_classes - 10) * 65 + 28_000 * ones + 243_040 * threes
+        return 73_306 + (task.num_classes - 10) * 65 + 28_000 * ones + 243_040 * threes
 
-    def macs(self, architecture: str, num_classes: int, image_size: int) -> int:
+    def macs(self, architecture: str, task: Task) -> int:
         """Return the multiply-accumulates: 7.78305 + 3.93216 and 35.38944 million per convolution, for CIFAR-10."""
         ones, threes = _convolutions(parse(architecture))
         convolutions = 7_782_400 + 3_932_160 * ones + 35_389_440 * threes
-        return convolutions * image_size**2 // 32**2 + 65 * num_classes
+        return convolutions * task.image_size**2 // 32**2 + 65 * task.num_classes
 
 
 def _convolutions(cell: Cell) -> tuple[int, int]:
     return cell.count("nor_conv_1x1"), cell.count("nor_conv_3x3")
 
 
-SPACES.add(NasBench201.name, NasBench201())
+SPACES.add(NasBench201.name, NasBench201)

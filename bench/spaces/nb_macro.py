@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...datasets.files import find
+from ...datasets.tasks import Task
 from ...errors import ArchitectureError, DataFileError, one_line
 from .space import SPACES, Space, Truth
 
@@ -169,10 +170,10 @@ def _convolutions(architecture: str, image_size: int) -> Iterator[_Convolution]:
 class NasBenchMacro(Space):
     """NAS-Bench-Macro; an index is the eight digits read as a number of base three."""
 
-    name: ClassVar[str] = "nb_macro"
-    size: ClassVar[int] = 3**_LAYERS
-    paper: ClassVar[str] = "Su et al., Prioritized Architecture Sampling with Monto-Carlo Tree Search, CVPR 2021"
-    truths: ClassVar[Mapping[str, Mapping[str, str]]] = {
+    name = "nb_macro"
+    size = 3**_LAYERS
+    paper = "Su et al., Prioritized Architecture Sampling with Monto-Carlo Tree Search, CVPR 2021"
+    truths: Mapping[str, Mapping[str, str]] = {
         "cifar10": {
             "test-mean": f"test accuracy, mean over three trainings ({_FILE})",
             **{f"test-run-{run}": f"test accuracy of training {run} of three ({_FILE})" for run in range(1, _RUNS + 1)},
@@ -181,34 +182,32 @@ class NasBenchMacro(Space):
 
     def architecture(self, index: int) -> str:
         """Return the digits of an index, 0 to 6,560."""
-        if not 0 <= index < self.size:
-            raise ArchitectureError(f"index: expected 0 to {self.size - 1}, got {index}")
-        return np.base_repr(index, 3).zfill(_LAYERS)
+        return np.base_repr(self.check_index(index), 3).zfill(_LAYERS)
 
     def index(self, architecture: str) -> int:
         """Return the index of eight digits."""
         layers(architecture)
         return int(architecture, 3)
 
-    def network(self, architecture: str, num_classes: int) -> nn.Module:
+    def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
-        return Network(architecture, num_classes)
+        return Network(architecture, task.num_classes)
 
-    def read_truth(self, task: str, which: str, folder: Path) -> Truth:
+    def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies by index from the benchmark's own file."""
-        runs = _read(find(_SOURCE, folder), self)
+        runs = _read(find(_SOURCE, self.folder), self)
         values = runs.mean(axis=1) if which == "test-mean" else runs[:, int(which.rpartition("-")[2]) - 1].copy()
         return Truth(f"{task}/{which}", self.truths[task][which], values)
 
-    def params(self, architecture: str, num_classes: int) -> int:
+    def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters, the file's own for ten classes."""
         convolutions = _convolutions(architecture, 1)
-        return sum(c.weights + 2 * c.channels for c in convolutions) + (HEAD_CHANNELS + 1) * num_classes
+        return sum(c.weights + 2 * c.channels for c in convolutions) + (HEAD_CHANNELS + 1) * task.num_classes
 
-    def macs(self, architecture: str, num_classes: int, image_size: int) -> int:
+    def macs(self, architecture: str, task: Task) -> int:
         """Return the multiply-accumulates: the file's `flops`, which leave the bias out, and one per class."""
-        convolutions = _convolutions(architecture, image_size)
-        return sum(c.weights * c.side**2 for c in convolutions) + (HEAD_CHANNELS + 1) * num_classes
+        convolutions = _convolutions(architecture, task.image_size)
+        return sum(c.weights * c.side**2 for c in convolutions) + (HEAD_CHANNELS + 1) * task.num_classes
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -253,4 +252,4 @@ def _accuracies(record: Mapping[str, Any]) -> list[float]:
     return accuracies
 
 
-SPACES.add(NasBenchMacro.name, NasBenchMacro())
+SPACES.add(NasBenchMacro.name, NasBenchMacro)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from zcbench.bench.protocol import StudyConfig, Work, check_version, describe, distinct, studies, work_items
+from zcbench.bench.protocol import StudyConfig, Work, describe, distinct, read_configs, studies, work_items
 from zcbench.errors import ConfigError
 
 
@@ -74,10 +75,10 @@ def test_studies_say_what_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(studies()))
 def test_studies_are_of_this_version(name: str) -> None:
-    document = yaml.safe_load(studies()[name].read_text("utf-8"))
-    check_version(studies()[name])
-    assert document["version"] == 1
-    assert set(document) <= set(StudyConfig.__dataclass_fields__)
+    for config in read_configs(studies()[name]):
+        document = yaml.safe_load(Path(config).read_text("utf-8") if config.endswith(".yaml") else config)
+        assert document["version"] == 1
+        assert set(document) <= set(StudyConfig.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(
@@ -96,22 +97,36 @@ def test_studies_are_of_this_version(name: str) -> None:
         pytest.param("- version: 1\n", "has version None, expected `version: 1`", id="a list"),
         pytest.param("version 1\n", "has version None, expected `version: 1`", id="a text"),
         pytest.param("", "has version None, expected `version: 1`", id="empty"),
+        pytest.param("version: 1\nstudies: nb201\n", "expected a list of settings under `studies`", id="no list"),
+        pytest.param("version: 1\nstudies: []\n", "expected a list of settings under `studies`", id="no studies"),
+        pytest.param("version: 1\nstudies: [nb201]\n", "expected a list of settings", id="names for studies"),
     ],
 )
 def test_faulty_files_are_refused_on_one_line(tmp_path: Path, content: str | bytes, message: str) -> None:
     path = tmp_path / "study.yaml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(ConfigError, match=message) as caught:
-        check_version(path)
+        read_configs(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_studies_of_one_file_share_the_settings_at_its_top(tmp_path: Path) -> None:
+    path = tmp_path / "several.yaml"
+    path.write_text("version: 1\nsample: 5\nseeds: [3]\nstudies:\n- space: nb201\n- {space: nb_macro, sample: 7}\n")
+    assert [json.loads(config) for config in read_configs(path)] == [
+        {"version": 1, "sample": 5, "seeds": [3], "space": "nb201"},
+        {"version": 1, "sample": 7, "seeds": [3], "space": "nb_macro"},
+    ]
+    path.write_text("version: 1\nsample: 5\n")
+    assert read_configs(path) == [str(path)]
+
+
 def test_absent_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*absent\.yaml .*No such file"):
-        check_version(tmp_path / "absent.yaml")
+        read_configs(tmp_path / "absent.yaml")
 
 
 def test_folder_for_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
-        check_version(tmp_path)
+        read_configs(tmp_path)

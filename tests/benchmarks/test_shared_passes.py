@@ -14,6 +14,7 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import nn
 from zcbench.bench.spaces import SPACES
+from zcbench.datasets.tasks import TASKS
 from zcbench.proxies import PROXIES
 from zcbench.proxies.registry import score_all
 
@@ -25,9 +26,9 @@ BATCH = 16
 
 
 def network(index: int) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    space = SPACES["nb201"]
+    space = SPACES["nb201"](None)
     x = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    return space.build(space.architecture(index), 10, 0), x, torch.arange(BATCH) % 10
+    return space.build(space.architecture(index), TASKS["cifar10"], 0), x, torch.arange(BATCH) % 10
 
 
 def forward_backward(index: int) -> Callable[[], object]:
@@ -75,8 +76,8 @@ def test_eight_measures_cost_at_most_two_and_a_half_passes(index: int, benchmark
 def test_naslib_proxies_cost_at_most_two_fifths_of_one_by_one(benchmark: BenchmarkFixture) -> None:
     if not benchmark.enabled:
         pytest.skip("a timing, not a test: run with --benchmark-enable")
-    space = SPACES["nb201"]
-    net = space.build(space.architecture(NETWORKS[0]), 10, 0)
+    space = SPACES["nb201"](None)
+    net = space.build(space.architecture(NETWORKS[0]), TASKS["cifar10"], 0)
     x, y = torch.randn(64, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 10
 
     def seconds(*groups: tuple[str, ...]) -> float:

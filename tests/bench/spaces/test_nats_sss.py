@@ -14,7 +14,7 @@ from zcbench.bench.spaces.nats_sss import CELL, read_compressed
 from zcbench.bench.spaces.nb201 import text
 from zcbench.errors import DataFileError
 
-SPACE = SPACES["nats_sss"]
+SPACE = SPACES["nats_sss"](None)
 RECORDS = (0, 11, 284)
 SETS = {"cifar10": "cifar10", "cifar100": "cifar100", "imagenet16-120": "ImageNet16-120"}
 
@@ -70,7 +70,7 @@ def test_malformed_texts(malformed: str) -> None:
 
 @pytest.mark.parametrize(("architecture", "params"), [("8:8:8:8:8", 11_714), ("64:64:64:64:64", 713_674)])
 def test_params_of_known_networks(architecture: str, params: int) -> None:
-    assert SPACE.params(architecture, 10) == params
+    assert SPACE.params(architecture, CIFAR10) == params
 
 
 @pytest.mark.parametrize("index", RECORDS)
@@ -80,12 +80,12 @@ def test_sizes_equal_the_records(release: Path, index: int) -> None:
             architecture, classes = trainings["arch_str"], result["arch_config"]["class_num"]
             assert result["arch_config"]["genotype"] == text(CELL)
             size = 16 if name == "ImageNet16-120" else 32
-            assert round(1e6 * result["params"]) == SPACE.params(architecture, classes)
-            assert round(1e6 * result["flop"]) == SPACE.macs(architecture, classes, size)
+            assert round(1e6 * result["params"]) == SPACE.params(architecture, TASK)
+            assert round(1e6 * result["flop"]) == SPACE.macs(architecture, TASK)
 
 
 def test_network_of_five_widths() -> None:
-    network = SPACE.build("8:16:24:32:64", 10, 0)
+    network = SPACE.build("8:16:24:32:64", CIFAR10, 0)
     x = network.get_submodule("stem")(torch.zeros(1, 3, 32, 32))
     shapes = []
     for cell in network.get_submodule("cells").children():
@@ -100,7 +100,7 @@ def test_network_of_five_widths() -> None:
 
 def test_official_accuracies(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_sss, "find", lambda *_: release / "meta.pickle.pbz2")
-    truth = SPACE.truth("cifar10", "default", release)
+    truth = SPACES["nats_sss"](release).truth("cifar10", "default")
     assert truth.name == "cifar10/test-90"
     assert truth.label.endswith(", 3 of 32768 records at hand")
     assert np.flatnonzero(np.isfinite(truth.values)).tolist() == list(RECORDS)
@@ -114,13 +114,13 @@ def test_official_accuracies(release: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 seeds = [seed for data, seed in results if data == name]
                 assert len(seeds) == (3 if epochs == 12 else 1)
                 expected = np.mean([results[name, s]["eval_acc1es"][f"{evaluated}@{epochs - 1}"] for s in seeds])
-                assert SPACE.truth(task, f"test-{epochs}", release).values[index] == pytest.approx(expected, abs=1e-12)
+                assert SPACES["nats_sss"](release).truth(task, f"test-{epochs}").values[index] == pytest.approx(expected, abs=1e-12)
 
 
 def test_accuracies_are_means_over_the_listed_seeds(folder: Path) -> None:
     write(folder, 7, record(7, {777: 80.0, 888: np.float64(90.0)}))
     write(folder, 32_767, record(32_767, {777: 50.0}), name="{}")
-    values = SPACE.truth("cifar10", "test-90", folder).values
+    values = SPACES["nats_sss"](folder).truth("cifar10", "test-90").values
     assert values[7] == 85
     assert values[32_767] == 50
     assert np.isnan(values).sum() == SPACE.size - 2
@@ -128,7 +128,7 @@ def test_accuracies_are_means_over_the_listed_seeds(folder: Path) -> None:
 
 def test_folder_without_records_is_named(folder: Path) -> None:
     with pytest.raises(DataFileError, match="has no records: unpack the simple release") as caught:
-        SPACE.truth("cifar10", "test-90", folder)
+        SPACES["nats_sss"](folder).truth("cifar10", "test-90")
     assert str(folder) in str(caught.value)
 
 
@@ -161,7 +161,7 @@ def test_faults_are_refused_on_one_line_that_names_the_file(
 ) -> None:
     path = write(folder, 7, content)
     with pytest.raises(DataFileError, match=message) as caught:
-        SPACE.truth("cifar10", "test-90", folder)
+        SPACES["nats_sss"](folder).truth("cifar10", "test-90")
     assert str(path) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert not capsys.readouterr().out
@@ -184,7 +184,7 @@ def test_torn_files_are_refused(folder: Path, raw: bytes, message: str) -> None:
     path = folder / "000007.pickle.pbz2"
     path.write_bytes(raw)
     with pytest.raises(DataFileError, match=message) as caught:
-        SPACE.truth("cifar10", "test-90", folder)
+        SPACES["nats_sss"](folder).truth("cifar10", "test-90")
     assert str(path) in str(caught.value)
 
 
@@ -192,7 +192,7 @@ def test_duplicate_records_are_refused(folder: Path) -> None:
     for name in ("{:06d}", "{}"):
         write(folder, 7, record(7, {777: 80.0}), name)
     with pytest.raises(DataFileError, match="network 7 stands there twice"):
-        SPACE.truth("cifar10", "test-90", folder)
+        SPACES["nats_sss"](folder).truth("cifar10", "test-90")
 
 
 @pytest.mark.parametrize("name", ["7x", "\u0667"])
@@ -200,7 +200,7 @@ def test_other_files_are_no_records(folder: Path, name: str) -> None:
     write(folder, 7, record(7, {777: 80.0}))
     path = write(folder, 8, record(8, {777: 80.0}), name)
     if name.isdigit():
-        assert np.isfinite(SPACE.truth("cifar10", "test-90", folder).values).sum() == 1
+        assert np.isfinite(SPACES["nats_sss"](folder).truth("cifar10", "test-90").values).sum() == 1
     else:
         with pytest.raises(DataFileError, match=path.name):
-            SPACE.truth("cifar10", "test-90", folder)
+            SPACES["nats_sss"](folder).truth("cifar10", "test-90")

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 from zcbench.bench.spaces import SPACES
 from zcbench.bench.spaces.nb201 import OPERATIONS, Cell, isomorphism_classes, parse, reaches_output, text, unique_text
+from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ArchitectureError, ConfigError
 
-SPACE = SPACES["nb201"]
+SPACE = SPACES["nb201"](None)
 TABLES = Path(__file__).parents[3].parent / "shared" / "data" / "tables" / "nb201"
 TEXTS = [SPACE.architecture(index) for index in range(15_625)]
 VALID = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
@@ -81,7 +82,7 @@ def test_sizes_equal_the_reference() -> None:
     assert [row["arch_str"] for row in table] == TEXTS
     # The columns are in millions, with every digit.
     expected = [[round(float(row[c]) * 1e6) for c in ("params_M_exact", "mmacs_cifar10_exact")] for row in table]
-    assert [[SPACE.params(a, 10), SPACE.macs(a, 10, 32)] for a in TEXTS] == expected
+    assert [[SPACE.params(a, TASKS["cifar10"]), SPACE.macs(a, TASKS["cifar10"])] for a in TEXTS] == expected
 
 
 def test_some_cells_do_not_reach_the_output() -> None:
@@ -141,11 +142,11 @@ def test_parse_inverts_text(cell: Cell) -> None:
     assert parse(text(cell)) == cell
 
 
-@pytest.mark.parametrize("num_classes", [10, 100, 120])
-def test_params_equal_the_network(num_classes: int) -> None:
+@pytest.mark.parametrize("task", ["cifar10", "cifar100", "imagenet16-120"])
+def test_params_equal_the_network(task: str) -> None:
     for architecture in TEXTS[::500]:
-        network = SPACE.build(architecture, num_classes, seed=0)
-        assert sum(p.numel() for p in network.parameters()) == SPACE.params(architecture, num_classes), architecture
+        network = SPACE.build(architecture, TASKS[task], seed=0)
+        assert sum(p.numel() for p in network.parameters()) == SPACE.params(architecture, TASKS[task]), architecture
 
 
 def counted_macs(network: nn.Module, image_size: int) -> int:
@@ -165,35 +166,35 @@ def counted_macs(network: nn.Module, image_size: int) -> int:
 
 
 @pytest.mark.parametrize("index", range(0, 15_625, 2000))
-@pytest.mark.parametrize(("image_size", "num_classes"), [(32, 10), (32, 100), (16, 120)])
-def test_macs_equal_the_network(index: int, image_size: int, num_classes: int) -> None:
-    network = SPACE.build(TEXTS[index], num_classes, seed=0)
-    assert counted_macs(network, image_size) == SPACE.macs(TEXTS[index], num_classes, image_size)
+@pytest.mark.parametrize("task", ["cifar10", "cifar100", "imagenet16-120"])
+def test_macs_equal_the_network(index: int, task: str) -> None:
+    network = SPACE.build(TEXTS[index], TASKS[task], seed=0)
+    assert counted_macs(network, TASKS[task].image_size) == SPACE.macs(TEXTS[index], TASKS[task])
 
 
 @pytest.mark.parametrize(
-    ("num_classes", "image_size", "params", "macs"),
+    ("task", "params", "macs"),
     [
         # 64 more weights and a bias per class; a quarter of the pixels, so of the convolutions' operations.
-        (10, 32, 1_073_466, 153_272_970),
-        (100, 32, 1_079_316, 153_278_820),
-        (120, 16, 1_080_616, 38_325_880),
+        ("cifar10", 1_073_466, 153_272_970),
+        ("cifar100", 1_079_316, 153_278_820),
+        ("imagenet16-120", 1_080_616, 38_325_880),
     ],
 )
-def test_sizes_of_the_best_network(num_classes: int, image_size: int, params: int, macs: int) -> None:
-    network = SPACE.build(TEXTS[6111], num_classes, seed=0)
-    assert network(torch.zeros(2, 3, image_size, image_size)).shape == (2, num_classes)
-    assert SPACE.params(TEXTS[6111], num_classes) == params
-    assert SPACE.macs(TEXTS[6111], num_classes, image_size) == macs
+def test_sizes_of_the_best_network(task: str, params: int, macs: int) -> None:
+    network = SPACE.build(TEXTS[6111], TASKS[task], seed=0)
+    assert network(torch.zeros(2, *TASKS[task].shape)).shape == (2, TASKS[task].num_classes)
+    assert SPACE.params(TEXTS[6111], TASKS[task]) == params
+    assert SPACE.macs(TEXTS[6111], TASKS[task]) == macs
 
 
 def weights(index: int, seed: int) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in SPACE.build(TEXTS[index], 10, seed).parameters()])
+    return torch.cat([p.detach().flatten() for p in SPACE.build(TEXTS[index], TASKS["cifar10"], seed).parameters()])
 
 
 def test_building_leaves_the_global_random_state_alone() -> None:
     before = torch.get_rng_state()
-    SPACE.build(TEXTS[6111], 10, seed=3)
+    SPACE.build(TEXTS[6111], TASKS["cifar10"], seed=3)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -207,7 +208,7 @@ def test_weights_are_a_function_of_the_seed(index: int) -> None:
 
 
 def test_cell_of_zeros_gives_every_image_the_same_logits_and_has_gradients() -> None:
-    network = SPACE.build(VALID, 10, seed=0)
+    network = SPACE.build(VALID, TASKS["cifar10"], seed=0)
     images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     logits = network(images)
     assert logits.shape == (4, 10)

@@ -12,7 +12,7 @@ from zcbench.bench.spaces import SPACES, nb201_tables
 from zcbench.bench.spaces.nb201 import parse, unique_text
 from zcbench.errors import ConfigError, DataFileError, UnknownNameError
 
-SPACE = SPACES["nb201"]
+SPACE = SPACES["nb201"](None)
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 HEADER = (
     "CIFAR10TestAccuracy200Epochs,CIFAR100TestAccuracy200Epochs,ImageNetTestAccuracy200Epochs,"
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("which", ["default", "test-200"])
 @pytest.mark.parametrize("task", list(BASE))
 def test_accuracies_come_by_index(folder: Path, task: str, which: str) -> None:
-    truth = SPACE.truth(task, which, folder)
+    truth = SPACES["nb201"](folder).truth(task, which)
     assert truth.name == f"{task}/test-200"
     assert "nats_bench.csv" in truth.label
     assert truth.values.dtype == np.float64
@@ -112,7 +112,7 @@ def with_architecture(architecture: str) -> str:
 def test_faults_are_refused_on_one_line_that_names_the_file(tmp_path: Path, content: str | bytes, message: str) -> None:
     path = write(tmp_path, content)
     with pytest.raises(DataFileError, match=message) as caught:
-        SPACE.truth("cifar10", "test-200", tmp_path)
+        SPACES["nb201"](tmp_path).truth("cifar10", "test-200")
     assert str(path) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -144,7 +144,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("number", "accuracy"), [*enumerate(CORE)], ids=["/".join(key) for key in CORE])
 def test_accuracies_of_the_merged_table_come_by_index(core: Path, number: int, accuracy: tuple[str, str]) -> None:
-    truth = SPACE.truth(*accuracy, core)
+    truth = SPACES["nb201"](core).truth(*accuracy)
     assert truth.name == "/".join(accuracy)
     assert "nb201_core.csv" in truth.label
     assert accuracy[1].split("-")[1] + " epochs" in truth.label
@@ -157,7 +157,7 @@ def test_every_accuracy_of_the_space_can_be_read() -> None:
     for task, known in SPACE.truths.items():
         assert next(iter(known)) == "test-200"
         for which in known:
-            assert np.isfinite(SPACE.truth(task, which, folder).values).all()
+            assert np.isfinite(SPACES["nb201"](folder).truth(task, which).values).all()
 
 
 @pytest.mark.parametrize(
@@ -177,17 +177,17 @@ def test_every_accuracy_of_the_space_can_be_read() -> None:
     ],
 )
 def test_accuracies_equal_the_benchmarks_records(task: str, which: str, expected: float) -> None:
-    assert SPACE.truth(task, which, real()).values[11] == pytest.approx(expected, abs=5e-5)
+    assert SPACES["nb201"](real()).truth(task, which).values[11] == pytest.approx(expected, abs=5e-5)
 
 
 def test_absent_merged_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"nb201_core\.csv is absent: .*NATS-Bench"):
-        SPACE.truth("cifar100", "valid-12", tmp_path)
+        SPACES["nb201"](tmp_path).truth("cifar100", "valid-12")
 
 
 def test_absent_file_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"nats_bench\.csv is absent: .*ZCBENCH_DATA") as caught:
-        SPACE.truth("cifar10", "default", tmp_path)
+        SPACES["nb201"](tmp_path).truth("cifar10", "default")
     assert str(tmp_path) in str(caught.value)
 
 
@@ -201,17 +201,17 @@ def test_absent_file_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
 )
 def test_unknown_accuracy(tmp_path: Path, task: str, which: str, suggestion: str) -> None:
     with pytest.raises(UnknownNameError, match=f"'{which}': {suggestion}"):
-        SPACE.truth(task, which, tmp_path)
+        SPACES["nb201"](tmp_path).truth(task, which)
 
 
 @pytest.mark.parametrize("task", ["mnist", "", "CIFAR10"])
 def test_unknown_task(tmp_path: Path, task: str) -> None:
     with pytest.raises(ConfigError, match=r"only for cifar10, cifar100, imagenet16-120"):
-        SPACE.truth(task, "default", tmp_path)
+        SPACES["nb201"](tmp_path).truth(task, "default")
 
 
 def test_table_of_the_analog_package(tmp_path: Path) -> None:
-    truth = SPACE.truth("cifar10", "analog-baseline", tmp_path)
+    truth = SPACES["nb201"](tmp_path).truth("cifar10", "analog-baseline")
     # Importing it would run its code, and needs what it depends on.
     assert "analognasbench" not in sys.modules
     assert truth.name == "cifar10/analog-baseline"
@@ -223,8 +223,8 @@ def test_table_of_the_analog_package(tmp_path: Path) -> None:
 
 def test_analog_package_agrees_with_the_official_accuracies(tmp_path: Path) -> None:
     # A wrong order of edges or operations would leave almost no correlation.
-    official = SPACE.truth("cifar10", "test-200", real()).values
-    rho = stats.spearmanr(SPACE.truth("cifar10", "analog-baseline", tmp_path).values, official).statistic
+    official = SPACES["nb201"](real()).truth("cifar10", "test-200").values
+    rho = stats.spearmanr(SPACES["nb201"](tmp_path).truth("cifar10", "analog-baseline").values, official).statistic
     assert round(float(rho), 3) == 0.991
 
 
@@ -248,7 +248,7 @@ def test_faults_of_the_analog_table(
     path.write_bytes(content)
     monkeypatch.setattr(nb201_tables, "find", lambda *_: path)
     with pytest.raises(DataFileError, match=message) as caught:
-        SPACE.truth("cifar10", "analog-baseline", tmp_path)
+        SPACES["nb201"](tmp_path).truth("cifar10", "analog-baseline")
     assert str(path) in str(caught.value)
 
 
@@ -256,6 +256,6 @@ def test_faults_of_the_analog_table(
     ("task", "best", "index"), [("cifar10", 94.37, 6111), ("cifar100", 73.51, 9930), ("imagenet16-120", 47.31, 857)]
 )
 def test_best_official_accuracies(task: str, best: float, index: int) -> None:
-    values = SPACE.truth(task, "test-200", real()).values
+    values = SPACES["nb201"](real()).truth(task, "test-200").values
     assert int(values.argmax()) == index
     assert round(float(values.max()), 2) == best

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 from zcbench.bench.spaces import SPACES, nb_macro
 from zcbench.bench.spaces.nb_macro import InvertedBottleneck, unique_text
+from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ArchitectureError, DataFileError
 
-SPACE = SPACES["nb_macro"]
+SPACE = SPACES["nb_macro"](None)
 TEXTS = ["".join(digits) for digits in itertools.product("012", repeat=8)]
 
 
@@ -44,13 +45,13 @@ def test_sizes_equal_the_official_table(table: dict[str, dict[str, Any]]) -> Non
     # Its flops leave the bias of the linear layer out: one operation per class.
     assert set(table) == set(TEXTS)
     for text, record in table.items():
-        assert SPACE.params(text, 10) == record["params"], text
-        assert SPACE.macs(text, 10, 32) == record["flops"] + 10, text
+        assert SPACE.params(text, TASKS["cifar10"]) == record["params"], text
+        assert SPACE.macs(text, TASKS["cifar10"]) == record["flops"] + 10, text
 
 
 @pytest.mark.parametrize(("text", "params"), [("00000000", 387_882), ("22212202", 1_985_514)])
 def test_params_of_known_networks(text: str, params: int) -> None:
-    assert SPACE.params(text, 10) == params
+    assert SPACE.params(text, TASKS["cifar10"]) == params
 
 
 def test_networks_that_are_the_same_were_trained_once(table: dict[str, dict[str, Any]]) -> None:
@@ -63,7 +64,9 @@ def test_unique_text_is_the_same_function() -> None:
     x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     for text in ("02001010", "11201102", "00002001"):
         assert unique_text(text) != text
-        assert torch.equal(SPACE.build(text, 10, 0)(x), SPACE.build(unique_text(text), 10, 0)(x))
+        assert torch.equal(
+            SPACE.build(text, TASKS["cifar10"], 0)(x), SPACE.build(unique_text(text), TASKS["cifar10"], 0)(x)
+        )
 
 
 def test_unique_text_is_its_own() -> None:
@@ -73,7 +76,7 @@ def test_unique_text_is_its_own() -> None:
 
 
 def test_layers_of_a_network() -> None:
-    network = SPACE.build("10002120", 10, 0)
+    network = SPACE.build("10002120", TASKS["cifar10"], 0)
     kinds = [type(layer).__name__ for layer in network.get_submodule("layers").children()]
     bottleneck = "InvertedBottleneck"
     assert kinds == [bottleneck, "Identity", "ConvBN", "Identity", bottleneck, bottleneck, bottleneck, "Identity"]
@@ -92,13 +95,13 @@ def test_residual_is_added_where_the_shapes_agree() -> None:
 
 def test_accuracies(official: Path, table: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nb_macro, "find", lambda *_: official)
-    mean = SPACE.truth("cifar10", "default", official)
+    mean = SPACES["nb_macro"](official).truth("cifar10", "default")
     assert mean.name == "cifar10/test-mean"
     assert SPACE.architecture(int(mean.values.argmax())) == "22212202"
     assert round(float(mean.values.max()), 2) == 93.13
     np.testing.assert_allclose(mean.values, [table[text]["mean_acc"] for text in TEXTS], rtol=0, atol=1e-9)
     for run in range(3):
-        values = SPACE.truth("cifar10", f"test-run-{run + 1}", official).values
+        values = SPACES["nb_macro"](official).truth("cifar10", f"test-run-{run + 1}").values
         assert values.tolist() == [table[text]["test_acc"][run] for text in TEXTS]
 
 
@@ -106,9 +109,11 @@ def test_accuracies_come_by_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "table.json"
     path.write_text(json.dumps(dict(reversed(made_up().items()))))
     monkeypatch.setattr(nb_macro, "find", lambda *_: path)
-    assert SPACE.truth("cifar10", "test-run-2", tmp_path).values.tolist() == [20 + i / 1000 for i in range(6561)]
+    assert SPACES["nb_macro"](tmp_path).truth("cifar10", "test-run-2").values.tolist() == [
+        20 + i / 1000 for i in range(6561)
+    ]
     np.testing.assert_allclose(
-        SPACE.truth("cifar10", "test-mean", tmp_path).values, [20 + i / 1000 for i in range(6561)]
+        SPACES["nb_macro"](tmp_path).truth("cifar10", "test-mean").values, [20 + i / 1000 for i in range(6561)]
     )
 
 
@@ -147,7 +152,7 @@ def test_faults_are_refused_on_one_line_that_names_the_file(
     path.write_bytes(content)
     monkeypatch.setattr(nb_macro, "find", lambda *_: path)
     with pytest.raises(DataFileError, match=message) as caught:
-        SPACE.truth("cifar10", "test-mean", tmp_path)
+        SPACES["nb_macro"](tmp_path).truth("cifar10", "test-mean")
     assert str(path) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 400 + len(str(path))

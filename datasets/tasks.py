@@ -1,0 +1,52 @@
+"""Tasks: what a network is built for, the form of its inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..registry import Registry
+
+
+@dataclass(frozen=True)
+class Task:
+    """Inputs and outputs of a network; trained accuracies are named after it.
+
+    Attributes:
+        name: Its name.
+        num_classes: Outputs of the network: classes, numbers, or maps.
+        image_size: Side of a square image in pixels.
+        channels: Of an image.
+        outputs: Logits of one label per image, numbers (regression), or maps as large as the image.
+    """
+
+    name: str
+    num_classes: int
+    image_size: int
+    channels: int = 3
+    outputs: Literal["logits", "numbers", "maps"] = "logits"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one image."""
+        return self.channels, self.image_size, self.image_size
+
+
+TASKS: Registry[Task] = Registry("task")
+
+for _task in (
+    Task("cifar10", 10, 32),
+    Task("cifar100", 100, 32),
+    Task("imagenet16-120", 120, 16),
+    Task("imagenet", 1000, 224),
+    # TransNAS-Bench-101's seven, with the outputs of its released code, not those of the official label files.
+    Task("class_scene", 63, 256),
+    Task("class_object", 100, 256),
+    # Nine tiles of an image, side by side as channels; a label is one of 1,000 permutations.
+    Task("jigsaw", 1000, 64, channels=27),
+    Task("room_layout", 9, 256, outputs="numbers"),
+    Task("autoencoder", 3, 256, outputs="maps"),
+    Task("normal", 3, 256, outputs="maps"),
+    Task("segmentsemantic", 17, 256, outputs="maps"),
+):
+    TASKS.add(_task.name, _task)
