@@ -7,24 +7,24 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from ..proxies.aggregate import Aggregate, pool_id
-from .study import Study
+from ..proxies.aggregate import AGGREGATES, Aggregate, pool_id
+from .recipe import Recipe
 
 
-def pooled(study: Study, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the rows of every aggregate, seed and batch size of a study, in the columns of the store, and the pool.
+def pooled(recipe: Recipe, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the rows of every aggregate, seed and batch size of a recipe, in the columns of the store, and the pool.
 
-    Without batch sizes of the study's own, every member counts at that of its protocol, and the row has the largest.
+    Without batch sizes of the recipe's own, every member counts at that of its protocol, and the row has the largest.
     Nothing of this is stored: another study has another pool.
 
     Args:
-        study: What was asked for.
+        recipe: What the rows are.
         rows: The scores of its proxies.
     """
-    for card in study.aggregates:
-        for seed in study.config.seeds:
+    for card in (AGGREGATES[name] for name in recipe.aggregates):
+        for seed in recipe.seeds:
             members = rows[rows["proxy"].isin(card.members) & (rows["seed"] == seed)]
-            if study.config.batch_sizes:
+            if recipe.batch_sizes:
                 for _, group in members.groupby("batch_size"):
                     yield _scored(card, group)
             else:

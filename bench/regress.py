@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import BaselineError, one_line
-from .protocol import PROTOCOL, StudyConfig
+from .protocol import StudyConfig
 from .runner import environment
 from .stats import bootstrap_kendall, bootstrap_spearman, interval, kendall, resamples, spearman
 from .store import write_atomically
@@ -33,6 +33,8 @@ MOVED = 10
 
 #: What decides the last digits of a score.
 _PINNED = ("torch", "numpy", "scipy", "machine", "cpu")
+#: Parts of a recipe without which scores are not comparable.
+_FIXED = ("protocol", "device", "truth", "batches", "accuracies")
 #: Settings that change no score.
 _FREE = ("out", "data", "include", "tracker", "trainer", "resamples")
 
@@ -83,16 +85,12 @@ def make_baseline(study: Study, rows: pd.DataFrame) -> dict[str, Any]:
         rows: Its scores, as `summary.select` gives them.
     """
     config = {k: v for k, v in dataclasses.asdict(study.config).items() if k not in _FREE}
-    architectures = _architectures(study)
+    recipe = study.recipe
     return {
         "format": FORMAT,
         "recipe": {"command": f"zcbench {' '.join(sys.argv[1:])}", "environment": environment()},
         "config": config,
-        "protocol": PROTOCOL,
-        "device": study.device,
-        "truth": study.truth.name,
-        "batches": _batches(study),
-        "networks": {a: _number(study.truth.values[i]) for a, i in zip(architectures, study.indices, strict=True)},
+        **{name: recipe.document()[name] for name in _FIXED},
         "scores": [
             {
                 "proxy": proxy,
@@ -102,7 +100,7 @@ def make_baseline(study: Study, rows: pd.DataFrame) -> dict[str, Any]:
                 "values": [_number(value) for value in group["value"]],
                 "status": [str(status) for status in group["status"]],
             }
-            for (proxy, size, seed), group in _groups(rows, architectures)
+            for (proxy, size, seed), group in _groups(rows, recipe.architectures)
         ],
     }
 
@@ -115,7 +113,7 @@ def write_baseline(path: Path, document: Mapping[str, Any]) -> None:
     """
     text = json.dumps(document, allow_nan=False, indent=None, separators=(",", ":"))
     # One line per proxy and seed, so that a diff of two baselines shows which scores changed.
-    text = text.replace('{"proxy":', '\n{"proxy":').replace('"networks":', '\n"networks":')
+    text = text.replace('{"proxy":', '\n{"proxy":').replace('"accuracies":', '\n"accuracies":')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, (text + "\n").encode())
@@ -143,8 +141,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
             raise BaselineError(
                 f"baseline: {path} has format {document['format']}, this zcbench reads up to {FORMAT}: upgrade zcbench"
             )
-        count = len(document["networks"])
-        for key in ("protocol", "device", "truth", "batches", "recipe"):
+        count = len(document["accuracies"])
+        for key in ("recipe", *_FIXED):
             _ = document[key]
         for score in document["scores"]:
             if len(score["values"]) != count or len(score["status"]) != count:
@@ -181,11 +179,10 @@ def compare(document: Mapping[str, Any], study: Study, rows: pd.DataFrame, *, rt
     if reasons := _incomparable(document, study):
         every = dict.fromkeys((s["proxy"], s["batch_size"]) for s in document["scores"])
         return [Finding(proxy, size, "not comparable", "; ".join(reasons)) for proxy, size in every]
-    architectures = _architectures(study)
+    architectures, truth = study.recipe.architectures, study.recipe.values
     now = dict(_groups(rows, architectures))
     here = environment()
     foreign = [name for name in _PINNED if document["recipe"]["environment"].get(name) != here[name]]
-    truth = study.truth.values[list(study.indices)]
     weights = resamples(len(architectures), 1000)
     kept: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for score in document["scores"]:
@@ -295,31 +292,16 @@ def _moved(old: NDArray[np.float64], new: NDArray[np.float64], architectures: Se
 
 
 def _incomparable(document: Mapping[str, Any], study: Study) -> list[str]:
-    reasons = [
-        f"{name} {before} is now {now}"
-        for name, before, now in (
-            ("protocol", document["protocol"], PROTOCOL),
-            ("device", document["device"], study.device),
-            ("truth", document["truth"], study.truth.name),
-        )
-        if before != now
-    ]
-    if document["batches"] != _batches(study):
+    now = study.recipe.document()
+    named = ("protocol", "device", "truth")
+    reasons = [f"{name} {document[name]} is now {now[name]}" for name in named if document[name] != now[name]]
+    if document["batches"] != now["batches"]:
         reasons.append("the images of the batches are others")
-    architectures = _architectures(study)
-    if list(document["networks"]) != architectures:
+    if list(document["accuracies"]) != list(now["accuracies"]):
         reasons.append("the networks are others")
-    elif [_number(study.truth.values[i]) for i in study.indices] != list(document["networks"].values()):
+    elif document["accuracies"] != now["accuracies"]:
         reasons.append("the accuracies are others")
     return reasons
-
-
-def _architectures(study: Study) -> list[str]:
-    return [study.space.architecture(index) for index in study.indices]
-
-
-def _batches(study: Study) -> dict[str, str]:
-    return {f"{size}/{seed}": batch.hash for (size, seed), batch in study.batches.items()}
 
 
 def _groups(rows: pd.DataFrame, architectures: Sequence[str]) -> Iterator[tuple[tuple[str, int, int], pd.DataFrame]]:

@@ -27,9 +27,9 @@ from torch.utils.data import DataLoader
 from ..errors import ConfigError, one_line
 from ..plugins import load
 from ..proxies import PROXIES
-from ..proxies.registry import score_all
+from ..proxies.registry import Score, score_all
 from .progress import Progress
-from .protocol import PROTOCOL, Job, TrainerConfig
+from .protocol import Job, TrainerConfig
 from .store import KEY, Row, Writer, write_atomically
 from .study import Study
 
@@ -57,13 +57,11 @@ def run(study: Study) -> bool:
         "scored": len(jobs),
         "reused": len(study.indices) - len(jobs),
         "config": dataclasses.asdict(study.config),
-        "protocol": PROTOCOL,
-        "truth": study.truth.name,
-        "batches": {f"{size}/{seed}": batch.hash for (size, seed), batch in study.batches.items()},
+        "recipe": study.recipe.document(),
         "environment": environment(),
     }
     name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"
-    write_atomically(study.store.folder / "runs" / name, json.dumps(record, indent=1).encode())
+    write_atomically(study.store.folder / "runs" / name, json.dumps(record, indent=1, allow_nan=False).encode())
     return True
 
 
@@ -125,13 +123,18 @@ class _Scorer(pl.LightningModule):
         study = self.study
         for seed in dict.fromkeys(work.seed for work in job.work):
             net = study.space.build(job.architecture, study.images.task, seed).to(self.device)
+            known: dict[str, Score] = {}
             for work in (work for work in job.work if work.seed == seed):
                 batch = study.batches[work.batch_size, seed]
-                proxies = [PROXIES[name] for name in work.proxies]
+                proxies = [PROXIES[name] for name in work.proxies if name not in known]
                 y = None if batch.y is None else batch.y.to(self.device)
-                for score in score_all(net, batch.x.to(self.device), y, proxies, seed=seed):
+                scores = {s.proxy: s for s in score_all(net, batch.x.to(self.device), y, proxies, seed=seed)}
+                # What is the same for every batch is computed for the first.
+                known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
+                for name in work.proxies:
+                    score = scores.get(name) or known[name]
                     yield Row(
-                        **dict(zip(KEY, study.key(job.architecture, work, score.proxy), strict=True)),
+                        **dict(zip(KEY, study.recipe.key(job.architecture, work, name), strict=True)),
                         value=score.value,
                         status=score.status,
                         message=score.message,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ from ..proxies import AGGREGATES, PROXIES, Proxy
 from ..proxies.aggregate import Aggregate, split
 from ..proxies.registry import Card
 from .protocol import CONFIG_VERSION, PROTOCOL, Job, StudyConfig, Work, distinct, work_items
+from .recipe import Recipe
 from .spaces import SPACES, Space, Truth
-from .store import Key, Store
+from .store import Store
 
 
 def every() -> list[str]:
@@ -74,25 +76,25 @@ class Study:
         wanted = self.config.trainer.accelerator
         return "cuda" if wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
 
-    def key(self, architecture: str, work: Work, proxy: str) -> Key:
-        """Return the key that a score has in the store."""
-        return (
-            self.space.name,
-            architecture,
-            self.images.name,
-            self.batches[work.batch_size, work.seed].hash,
-            work.batch_size,
-            work.seed,
-            proxy,
-            PROXIES[proxy].version,
-            PROTOCOL,
-            self.device,
+    @functools.cached_property
+    def recipe(self) -> Recipe:
+        """What its scores are, for whoever has the store alone."""
+        return Recipe(
+            space=self.space.name,
+            dataset=self.images.name,
+            truth=self.truth.name,
+            label=self.truth.label,
+            protocol=PROTOCOL,
+            device=self.device,
+            accuracies={self.space.architecture(i): float(self.truth.values[i]) for i in self.indices},
+            work=self.work,
+            batches={key: batch.hash for key, batch in self.batches.items()},
+            versions={card.name: card.version for card in self.cards},
+            lower=tuple(card.name for card in self.cards if card.direction == "lower"),
+            aggregates=tuple(card.name for card in self.aggregates),
+            batch_sizes=tuple(self.config.batch_sizes),
+            resamples=self.config.resamples,
         )
-
-    def keys(self) -> set[Key]:
-        """Return the keys of all its scores."""
-        architectures = [self.space.architecture(index) for index in self.indices]
-        return {self.key(a, w, p) for a in architectures for w in self.work for p in w.proxies}
 
     def missing(self) -> list[Job]:
         """Return the jobs that the store lacks, the most expensive networks first, so that workers end together."""
@@ -103,7 +105,7 @@ class Study:
             rest = [
                 Work(work.seed, work.batch_size, names)
                 for work in self.work
-                if (names := tuple(p for p in work.proxies if self.key(architecture, work, p) not in known))
+                if (names := tuple(p for p in work.proxies if self.recipe.key(architecture, work, p) not in known))
             ]
             if rest:
                 jobs.append(Job(index, architecture, tuple(rest)))

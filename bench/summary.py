@@ -10,9 +10,8 @@ import pandas as pd
 
 from . import stats
 from .pool import pooled
-from .protocol import PROTOCOL
-from .store import KEY
-from .study import Study
+from .recipe import Recipe
+from .store import KEY, Store
 
 
 @dataclass(frozen=True)
@@ -52,21 +51,18 @@ class Ranking:
         return record | correlation
 
 
-def select(study: Study) -> pd.DataFrame:
-    """Return the rows of the store that belong to a study, and no others; rows of its aggregates are worked out."""
-    rows = study.store.read()
-    keys = pd.DataFrame(sorted(study.keys()), columns=list(KEY))
-    rows = keys.merge(rows, how="left", on=list(KEY), validate="one_to_one")
-    return pd.concat([rows.assign(pool=""), *pooled(study, rows)], ignore_index=True)
+def select(store: Store, recipe: Recipe) -> pd.DataFrame:
+    """Return the rows of the store that belong to a recipe, and no others; rows of its aggregates are worked out."""
+    keys = pd.DataFrame(sorted(set(recipe.keys())), columns=list(KEY))
+    rows = keys.merge(store.read(), how="left", on=list(KEY), validate="one_to_one")
+    return pd.concat([rows.assign(pool=""), *pooled(recipe, rows)], ignore_index=True)
 
 
-def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
-    """Correlate every proxy with the study's accuracies; the best Spearman first."""
-    truth = study.truth.values[list(study.indices)]
+def summarise(recipe: Recipe, rows: pd.DataFrame) -> list[Ranking]:
+    """Correlate every proxy with the recipe's accuracies; the best Spearman first."""
+    truth, architectures = recipe.values, recipe.architectures
     known = np.isfinite(truth)
-    architectures = [study.space.architecture(index) for index in study.indices]
-    weights = stats.resamples(len(architectures), study.config.resamples)
-    lower = {card.name for card in study.cards if card.direction == "lower"}
+    weights = stats.resamples(len(architectures), recipe.resamples)
     rankings = []
     for key, group in rows.groupby(["proxy", "batch_size"], sort=False):
         proxy, size = cast("tuple[str, int]", key)
@@ -75,11 +71,11 @@ def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
         values = scores.to_numpy()
         rankings.append(
             Ranking(
-                space=study.space.name,
-                dataset=study.images.name,
-                accuracy=study.truth.name,
-                protocol=PROTOCOL,
-                device=study.device,
+                space=recipe.space,
+                dataset=recipe.dataset,
+                accuracy=recipe.truth,
+                protocol=recipe.protocol,
+                device=recipe.device,
                 proxy=proxy,
                 version=int(group["version"].iloc[0]),
                 batch_size=int(size),
@@ -90,7 +86,7 @@ def summarise(study: Study, rows: pd.DataFrame) -> list[Ranking]:
                 ms=float(1000 * group["wall_s"].median()),
                 pool=", ".join(dict.fromkeys(group["pool"])),
                 correlation=stats.correlate(
-                    values[known], truth[known], weights[:, known], higher_is_better=proxy not in lower
+                    values[known], truth[known], weights[:, known], higher_is_better=proxy not in recipe.lower
                 ),
             )
         )

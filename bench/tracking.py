@@ -44,8 +44,8 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
         tags=[study.space.name, study.images.name],
         config={
             **dataclasses.asdict(study.config),
-            "truth": study.truth.name,
-            "batches": {f"{size}/{seed}": batch.hash for (size, seed), batch in study.batches.items()},
+            "truth": study.recipe.truth,
+            "batches": study.recipe.document()["batches"],
             "environment": environment(),
         },
         settings=wandb.Settings(silent=True),
@@ -77,7 +77,7 @@ def _logged(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> di
     for record in records:
         table.add_data(*record.values())
     logged: dict[str, Any] = {"correlations": table}
-    accuracy = {study.space.architecture(index): float(study.truth.values[index]) for index in study.indices}
+    accuracy = study.recipe.accuracies
     for (proxy, size), group in rows[rows["status"] == "ok"].groupby(["proxy", "batch_size"], sort=False):
         data = wandb.Table(columns=["score", "accuracy", "architecture"])
         for score, architecture in zip(group["value"], group["architecture"], strict=True):

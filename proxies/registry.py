@@ -81,6 +81,11 @@ class Proxy(Card):
         return tuple(name for name, true in found.items() if true)
 
     @property
+    def batch_free(self) -> bool:
+        """Whether its score is the same for every batch: it reads neither data nor labels, and noise of no shape."""
+        return bool(self.needs) and not {"data", "labels", "noise"} & set(self.reads)
+
+    @property
     def passes(self) -> tuple[int, int]:
         """How many forward and backward passes it runs alone."""
         return passes(self.needs)

@@ -30,6 +30,10 @@ def study_of(out: Path, **changes: object) -> Study:
     return resolve(dataclasses.replace(config, **changes))  # type: ignore[arg-type]
 
 
+def selected(study: Study) -> pd.DataFrame:
+    return select(study.store, study.recipe)
+
+
 MEMBERS = {"synflow": [4.0, 3.0, 2.0, 1.0], "jacob_cov": [1.0, 4.0, 3.0, 2.0], "snip": [4.0, 2.0, 3.0, 1.0]}
 
 
@@ -61,7 +65,7 @@ def rows_of(study: Study, values: dict[str, list[float]], batch_size: int = 2, s
 
 
 def ranked(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    (frame,) = pooled(study, rows)
+    (frame,) = pooled(study.recipe, rows)
     return frame
 
 
@@ -73,7 +77,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_aggregate_computes_its_members_and_ranks_them(out: Path) -> None:
-    rows = select(study_of(out))
+    rows = selected(study_of(out))
     assert set(rows["proxy"]) == {"vote", "synflow", "jacob_cov", "snip"}
     members = rows[rows["proxy"] != "vote"].pivot(index="architecture", columns="proxy", values="value")
     expected = AGGREGATES["vote"].score({name: members[name].to_numpy() for name in AGGREGATES["vote"].members})
@@ -89,16 +93,16 @@ def test_aggregates_are_never_stored(out: Path) -> None:
 
 
 def test_another_sample_is_another_pool(out: Path) -> None:
-    small, large = (select(study_of(out, sample=n)).query("proxy == 'vote'") for n in (4, 6))
+    small, large = (selected(study_of(out, sample=n)).query("proxy == 'vote'") for n in (4, 6))
     assert set(small["pool"]).isdisjoint(large["pool"])
     both = small.merge(large, on="architecture", suffixes=("_small", "_large"))
     assert not both["value_small"].equals(both["value_large"])
 
 
 def test_every_seed_is_a_pool_of_its_own(out: Path) -> None:
-    both = select(study_of(out, seeds=[0, 1])).query("proxy == 'vote'")
+    both = selected(study_of(out, seeds=[0, 1])).query("proxy == 'vote'")
     for seed in (0, 1):
-        alone = select(study_of(out, seeds=[seed])).query("proxy == 'vote'")
+        alone = selected(study_of(out, seeds=[seed])).query("proxy == 'vote'")
         pd.testing.assert_frame_equal(
             both[both["seed"] == seed].reset_index(drop=True), alone.reset_index(drop=True), check_exact=True
         )
@@ -107,9 +111,9 @@ def test_every_seed_is_a_pool_of_its_own(out: Path) -> None:
 def test_other_proxies_and_their_order_do_not_matter(out: Path) -> None:
     more = study_of(out, proxies=["params", "snip", "vote"])
     run(more)
-    expected = select(study_of(out)).query("proxy == 'vote'").reset_index(drop=True)
+    expected = selected(study_of(out)).query("proxy == 'vote'").reset_index(drop=True)
     pd.testing.assert_frame_equal(
-        select(more).query("proxy == 'vote'").reset_index(drop=True), expected, check_exact=True
+        selected(more).query("proxy == 'vote'").reset_index(drop=True), expected, check_exact=True
     )
 
 
@@ -157,7 +161,7 @@ def test_every_batch_size_is_a_pool_of_its_own(out: Path) -> None:
     missing = MEMBERS | {"snip": [np.nan, *MEMBERS["snip"][1:]]}
     parts = {(2, 0): MEMBERS, (3, 0): other, (2, 1): missing, (3, 1): MEMBERS}
     rows = pd.concat([rows_of(study, values, *key) for key, values in parts.items()], ignore_index=True)
-    found = {(int(f["batch_size"].iloc[0]), int(f["seed"].iloc[0])): f for f in pooled(study, rows)}
+    found = {(int(f["batch_size"].iloc[0]), int(f["seed"].iloc[0])): f for f in pooled(study.recipe, rows)}
     assert {key: frame["value"].tolist() for key, frame in found.items() if key != (2, 1)} == {
         (2, 0): [3, 2, 1, 0],
         (3, 0): [0, 1, 2, 3],
@@ -171,15 +175,15 @@ def test_every_batch_size_is_a_pool_of_its_own(out: Path) -> None:
 def test_two_batch_sizes_of_one_study_are_two_lines(tmp_path: Path) -> None:
     study = study_of(tmp_path / "results", sample=3, batch_sizes=[2, 3])
     run(study)
-    rows = select(study)
+    rows = select(study.store, study.recipe)
     for size in (2, 3):
         only = study_of(tmp_path / "results", sample=3, batch_sizes=[size])
         pd.testing.assert_frame_equal(
             rows[rows["batch_size"].eq(size) & rows["proxy"].eq("vote")].reset_index(drop=True),
-            select(only).query("proxy == 'vote'").reset_index(drop=True),
+            selected(only).query("proxy == 'vote'").reset_index(drop=True),
             check_exact=True,
         )
-    lines = [(r.proxy, r.batch_size) for r in summarise(study, rows)]
+    lines = [(r.proxy, r.batch_size) for r in summarise(study.recipe, rows)]
     assert sorted(lines) == [(p, b) for p in ("jacob_cov", "snip", "synflow", "vote") for b in (2, 3)]
 
 
@@ -188,7 +192,7 @@ def test_networks_outside_the_pool_lower_the_coverage(out: Path, tmp_path: Path)
     dead = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"  # its jacob_cov does not exist
     study = dataclasses.replace(study, indices=(*study.indices, study.space.index(dead)))
     run(study)
-    rankings = {r.proxy: r for r in summarise(study, select(study))}
+    rankings = {r.proxy: r for r in summarise(study.recipe, select(study.store, study.recipe))}
     assert rankings["vote"].networks == 5
     assert rankings["vote"].coverage == pytest.approx(4 / 5)
     assert rankings["vote"].failures == {"not_applicable": 1}
@@ -198,12 +202,12 @@ def test_networks_outside_the_pool_lower_the_coverage(out: Path, tmp_path: Path)
 
 def test_the_pools_of_all_seeds_are_named(out: Path) -> None:
     study = study_of(out, seeds=[0, 1])
-    rows = select(study)
+    rows = select(study.store, study.recipe)
     one = rows["architecture"].iloc[0]
     rows.loc[rows["proxy"].eq("snip") & rows["seed"].eq(1) & rows["architecture"].eq(one), "value"] = np.nan
     members = rows[rows["proxy"] != "vote"]
-    rows = pd.concat([members, *pooled(study, members)], ignore_index=True)
-    (vote,) = [r for r in summarise(study, rows) if r.proxy == "vote"]
+    rows = pd.concat([members, *pooled(study.recipe, members)], ignore_index=True)
+    (vote,) = [r for r in summarise(study.recipe, rows) if r.proxy == "vote"]
     pools = set(rows.loc[rows["proxy"] == "vote", "pool"])
     assert len(pools) == 2
     assert all(pool in vote.pool for pool in pools)
@@ -219,14 +223,14 @@ def test_a_study_without_a_list_has_every_proxy_and_aggregate(out: Path) -> None
 def test_a_member_named_beside_its_aggregate_is_computed_once(out: Path) -> None:
     study = study_of(out, proxies=["vote", "snip"])
     assert [p.name for p in study.proxies] == ["snip", "synflow", "jacob_cov"]
-    assert study.keys() == study_of(out).keys()
+    assert set(study.recipe.keys()) == set(study_of(out).recipe.keys())
     with pytest.raises(ConfigError, match="vote twice"):
         study_of(out, proxies=["vote", "vote"])
 
 
 def test_the_table_says_which_pool(out: Path) -> None:
     study = study_of(out)
-    rankings = summarise(study, select(study))
+    rankings = summarise(study.recipe, select(study.store, study.recipe))
     (vote,) = [r for r in rankings if r.proxy == "vote"]
     assert vote.pool
     assert vote.networks == 6

@@ -48,7 +48,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     )
     study = resolve(config)
     assert run(study)
-    return study, select(study)
+    return study, select(study.store, study.recipe)
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def test_versions_are_not_comparable(studied: Pair, baseline: dict[str, Any]) ->
         (lambda b: b.update(device="cuda"), "device cuda is now cpu"),
         (lambda b: b.update(truth="cifar10/test-200"), "truth cifar10/test-200 is now cifar10/analog-baseline"),
         (lambda b: b["batches"].update({"2/1": "0" * 16}), "the images of the batches are others"),
-        (lambda b: b["networks"].update({next(iter(b["networks"])): 50.0}), "the accuracies are others"),
-        (lambda b: b["networks"].pop(next(iter(b["networks"]))), "the networks are others"),
+        (lambda b: b["accuracies"].update({next(iter(b["accuracies"])): 50.0}), "the accuracies are others"),
+        (lambda b: b["accuracies"].pop(next(iter(b["accuracies"]))), "the networks are others"),
     ],
 )
 def test_another_study_is_not_comparable(

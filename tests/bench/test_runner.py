@@ -44,7 +44,7 @@ def config(out: Path, **changes: object) -> StudyConfig:
 def scores(study_config: StudyConfig) -> pd.DataFrame:
     study = resolve(study_config)
     assert run(study)
-    frame = select(study).sort_values(list(KEY), ignore_index=True)
+    frame = select(study.store, study.recipe).sort_values(list(KEY), ignore_index=True)
     return frame[[*KEY, "value", "status"]]
 
 
@@ -130,7 +130,7 @@ def test_networks_without_a_path_never_end_a_run(tmp_path: Path) -> None:
     )
     study = dataclasses.replace(study, indices=(*study.indices, *dead))
     run(study)
-    rankings = {r.proxy: r for r in summarise(study, select(study))}
+    rankings = {r.proxy: r for r in summarise(study.recipe, select(study.store, study.recipe))}
     assert rankings["params"].coverage == 1
     assert rankings["jacob_cov"].coverage == pytest.approx(4 / 6)
     assert rankings["jacob_cov"].failures == {"nan": 2}

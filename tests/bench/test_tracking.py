@@ -54,8 +54,8 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
         )
     )
     run(study)
-    rows = select(study)
-    rankings = summarise(study, rows)
+    rows = select(study.store, study.recipe)
+    rankings = summarise(study.recipe, rows)
     line = track(study, rows, rankings)
 
     assert line.startswith("tracked offline; to upload: wandb sync ")
@@ -110,5 +110,5 @@ def test_tracking_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.Monkey
         )
     )
     run(study)
-    rows = select(study)
-    assert track(study, rows, summarise(study, rows)) == "not tracked: WANDB_MODE is disabled"
+    rows = select(study.store, study.recipe)
+    assert track(study, rows, summarise(study.recipe, rows)) == "not tracked: WANDB_MODE is disabled"

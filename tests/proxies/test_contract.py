@@ -135,6 +135,13 @@ def test_the_order_of_the_images_does_not_matter(name: str, batch: Batch) -> Non
     assert one(name, net, x[order], y[order]).value == pytest.approx(one(name, net, x, y).value, rel=tolerance)
 
 
+@pytest.mark.parametrize("name", [proxy.name for proxy in EVERY if proxy.batch_free])
+def test_a_batch_free_score_is_the_same_for_every_batch(name: str, batch: Batch) -> None:
+    x, y = batch
+    other = torch.randn(3, *x.shape[1:], generator=torch.Generator().manual_seed(9))
+    assert one(name, cell(), x, y).value == one(name, cell(), other, y[:3]).value
+
+
 @pytest.mark.parametrize("name", PROXIES)
 def test_memory_layout_does_not_matter(name: str, batch: Batch) -> None:
     x, y = batch
