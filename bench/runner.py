@@ -58,6 +58,7 @@ def run(study: Study) -> bool:
         "reused": len(study.indices) - len(jobs),
         "config": dataclasses.asdict(study.config),
         "recipe": study.recipe.document(),
+        "sizes": study.sizes(),
         "environment": environment(),
     }
     name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"

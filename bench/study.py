@@ -76,6 +76,16 @@ class Study:
         wanted = self.config.trainer.accelerator
         return "cuda" if wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
 
+    def sizes(self) -> dict[str, list[float]]:
+        """Return what is known of every network beside its accuracy: `params`, `macs`, and the space's own traits."""
+        task, names = self.images.task, self.recipe.architectures
+        own = [self.space.traits(name) for name in names]
+        return {
+            "params": [self.space.params(name, task) for name in names],
+            "macs": [self.space.macs(name, task) for name in names],
+            **{trait: [of[trait] for of in own] for trait in own[0]},
+        }
+
     @functools.cached_property
     def recipe(self) -> Recipe:
         """What its scores are, for whoever has the store alone."""

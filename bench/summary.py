@@ -53,8 +53,13 @@ class Ranking:
 
 def select(store: Store, recipe: Recipe) -> pd.DataFrame:
     """Return the rows of the store that belong to a recipe, and no others; rows of its aggregates are worked out."""
+    return select_rows(store.read(), recipe)
+
+
+def select_rows(rows: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
+    """Do the same with the rows of a store that is read already."""
     keys = pd.DataFrame(sorted(set(recipe.keys())), columns=list(KEY))
-    rows = keys.merge(store.read(), how="left", on=list(KEY), validate="one_to_one")
+    rows = keys.merge(rows, how="left", on=list(KEY), validate="one_to_one")
     return pd.concat([rows.assign(pool=""), *pooled(recipe, rows)], ignore_index=True)
 
 

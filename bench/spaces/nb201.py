@@ -6,6 +6,7 @@ import functools
 import itertools
 import random
 import re
+from collections.abc import Mapping
 from typing import cast
 
 import torch
@@ -110,6 +111,19 @@ def reaches_output(cell: Cell) -> bool:
         if operation != "none" and source in reached:
             reached.add(target)
     return 3 in reached
+
+
+def has_unreachable(cell: Cell) -> bool:
+    """Tell whether an operation other than `none` lies on no path from input to output; 6,180 cells have one."""
+    edges = [edge for edge, operation in zip(EDGES, cell, strict=True) if operation != "none"]
+    reached, reaching = {0}, {3}
+    for source, target in edges:
+        if source in reached:
+            reached.add(target)
+    for source, target in reversed(edges):
+        if target in reaching:
+            reaching.add(source)
+    return any(source not in reached or target not in reaching for source, target in edges)
 
 
 class ReLUConvBN(nn.Module):
@@ -252,6 +266,18 @@ class NasBench201(Space):
     def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies by official index."""
         return read_truth(task, which, self.folder, _indices())
+
+    def traits(self, architecture: str) -> Mapping[str, float]:
+        """Return the convolutions of a cell, its isomorphism class, and whether an operation does not reach the output.
+
+        The class is the lowest index in it.
+        """
+        cell = parse(architecture)
+        return {
+            "convolutions": sum(_convolutions(cell)),
+            "isomorphism_class": isomorphism_classes()[_indices()[cell]],
+            "unreachable": has_unreachable(cell),
+        }
 
     def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters: 73,306 + 28,000 per 1x1 and 243,040 per 3x3 convolution, for ten classes."""

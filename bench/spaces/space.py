@@ -111,6 +111,11 @@ class Space(ABC):
             network(torch.empty(1, *task.shape))
         return total
 
+    def traits(self, architecture: str) -> Mapping[str, float]:
+        """Return what groups of networks are made by, such as the number of convolutions; the same names for all."""
+        del architecture
+        return {}
+
     def build(self, architecture: str, task: Task, seed: int) -> nn.Module:
         """Build the network in its initialisation drawn from `seed`; the global state is left alone."""
         with torch.random.fork_rng(devices=[]):
