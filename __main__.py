@@ -74,8 +74,8 @@ def run(commands: Sequence[Namespace]) -> int:
     for study in _at_hand([partial(resolve, config) for config in configs]):
         if not run_study(study):
             continue
-        rows = select(study)
-        found = summarise(study, rows)
+        rows = select(study.store, study.recipe)
+        found = summarise(study.recipe, rows)
         rankings += found
         if form in {"table", "svg"}:
             table = terminal(found, study.truth.label)
@@ -132,12 +132,12 @@ def check(arguments: Namespace) -> int:
     study = resolve(config)
     if not run_study(study):
         return 0
-    rows = select(study)
+    rows = select(study.store, study.recipe)
     if arguments["update"]:
-        write_baseline(path, make_baseline(study, rows))
+        write_baseline(path, make_baseline(study.config, study.recipe, rows))
         print(f"{path}: {len(study.indices)} networks, {rows['proxy'].nunique()} proxies", file=sys.stderr)
         return 0
-    findings = compare(document, study, rows, rtol=arguments.rtol)
+    findings = compare(document, study.recipe, rows, rtol=arguments.rtol)
     title = f"{path.name}: {len(study.indices)} networks of {study.space.name} on {study.images.name}"
     if arguments.junit:
         Path(arguments.junit).write_text(as_junit(findings, path.stem), "utf-8")
@@ -146,6 +146,29 @@ def check(arguments: Namespace) -> int:
     else:
         _print(as_table(findings, title))
     return exit_status(findings)
+
+
+def leaderboard(arguments: Namespace) -> int:
+    """Turn a results folder into tables and one HTML page, or verify such a leaderboard."""
+    from .bench.leaderboard import verify, write
+
+    out = Path(arguments.out)
+    if arguments.verify:
+        faults = verify(out)
+        for fault in faults:
+            print(fault)
+        print(
+            f"{out}: {f'{len(faults)} faults' if faults else 'every number follows from the scores'}", file=sys.stderr
+        )
+        return 1 if faults else 0
+    standings = write(Path(arguments.results), out)
+    for standing in standings:
+        best = standing.rankings[0]
+        print(
+            f"{standing.board.name}: {len(standing.rankings)} proxies, first {best.proxy} ({best.correlation.rho:.3f})"
+        )
+    print(f"page: {out / 'index.html'}", file=sys.stderr)
+    return 0
 
 
 def score(arguments: Namespace) -> int:
@@ -199,58 +222,97 @@ def list_(arguments: Namespace) -> int:
 
 def data(arguments: Namespace) -> int:
     """List data files, say where they are looked for, download them, or compare them with their checksums."""
-    from .bench.progress import Progress
-    from .datasets.files import VARIABLE, check, data_folder, sources
+    from rich.markup import escape
+
+    from .datasets.files import VARIABLE, data_folder
 
     folder = data_folder(arguments.data)
     if (arguments.action == "get") != (arguments.name is not None):
         raise ConfigError(f"data {arguments.action}: expected a name after `get`, and only there; see `data list`")
     if arguments.action == "get":
+        if arguments.json:
+            raise ConfigError("data get: expected no --json, which goes with list, where and verify")
         return _download(arguments.name, folder)
+    records = _checked(folder, hashed=arguments.action == "verify")
+    files = [file for record in records for file in record["files"]]
+    wrong = any(file["state"] == "differs" for file in files)
+    if arguments.json:
+        print(json.dumps({"folder": str(folder), "sources": records}, indent=1))
+        return 1 if wrong else 0
     print(f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})")
-    hashed = arguments.action == "verify"
-    progress = (
-        Progress("bytes checked", sum(f.bytes or 0 for s in sources().values() for f in s.files)) if hashed else None
-    )
-    table = _table("source", "state", "licence", "what, or how to get it")
-    wrong: list[Path] = []
-    for source in sources().values():
-        found = check(source, folder, hashed=hashed, progress=progress.advance if progress else None)
-        wrong += [path for path, state in found if state == "differs"]
-        states = {state for _, state in found}
-        state = next(s for s in ("absent", "differs", "present") if s in states)
-        table.add_row(source.name, state, source.licence, source.what if state == "present" else source.get)
-    if progress:
-        progress.close()
+    table = _table("source", "state", "what, its licence, and how to get it")
+    for record in records:
+        # One wide column, so that an address is not broken and can be copied.
+        lines = [record["what"], f"licence: {record['licence']}", record["note"]]
+        lines += [record["get"]] if record["state"] not in {"present", "unverified"} else []
+        table.add_row(record["name"], record["state"], escape("\n".join(filter(None, lines))))
     _print(table)
-    for path in wrong:
-        print(f"{path} differs from the official file: get it anew")
+    for file in files:
+        if file["fault"]:
+            print(f"{file['path']} {'differs' if file['state'] == 'differs' else 'is unverified'}: {file['fault']}")
+    if arguments.action == "verify":
+        for record in records:
+            if record["unlisted"]:
+                print(f"{record['name']}: {record['unlisted']:,} records are unverified: no checksum is published")
+    if wrong:
+        print("move away what differs and get it anew: `zcbench data list` then says how")
     return 1 if wrong else 0
+
+
+def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
+    """Return what there is of every source, as `--json` shows it."""
+    from .bench.progress import Progress
+    from .datasets.files import check, sources, status, unlisted
+
+    found = {name: check(source, folder, hashed=False) for name, source in sources().items()}
+    if hashed:
+        sizes = [each.path.stat().st_size for every in found.values() for each in every if each.state == "present"]
+        progress = Progress("bytes checked", sum(sizes))
+        try:
+            for name, source in sources().items():
+                found[name] = check(source, folder, hashed=True, progress=progress.advance)
+        finally:
+            progress.close()
+    return [
+        {
+            "name": name,
+            **dataclasses.asdict(status(source, folder, found[name])),
+            "licence": source.licence,
+            "what": source.what,
+            "get": source.get,
+            "files": [dataclasses.asdict(each) | {"path": str(each.path)} for each in found[name]],
+            "unlisted": unlisted(source, folder),
+        }
+        for name, source in sources().items()
+    ]
 
 
 def _download(name: str, folder: Path) -> int:
     from .bench.progress import Progress
     from .datasets.download import get
-    from .datasets.files import sources
+    from .datasets.files import check, sources, status
 
     source = sources()[name]
-    total = source.archive.bytes if source.archive else sum(file.bytes or 0 for file in source.files)
     started: list[Progress] = []
 
-    def advance(more: int) -> None:  # a source that cannot be downloaded, or need not be, shows no bar
+    def advance(more: int, total: int) -> None:  # a source that cannot be downloaded, or need not be, shows no bar
         if not started:
             started.append(Progress(f"bytes of {name}", total))
         started[0].advance(more)
 
+    notes: list[str] = []
     try:
-        new = get(source, folder, progress=advance)
+        new = get(source, folder, progress=advance, tell=notes.append)
     finally:
         for progress in started:
             progress.close()
-    for path in new:
-        print(path)
+    for line in [*new, *notes]:
+        print(line)
     if not new:
-        print(f"{name} is there already, whole and official")
+        print(f"{name} is there already")
+    now = status(source, folder, check(source, folder, hashed=False))
+    if now.state == "partial":
+        print(f"{name} is partial: {now.note}; {source.get}")
     return 0
 
 
@@ -260,7 +322,7 @@ def _include(arguments: Namespace) -> None:
     load([arguments.include] if isinstance(arguments.include, str) else arguments.include)
 
 
-COMMANDS = {"check": check, "score": score, "list": list_, "data": data}
+COMMANDS = {"leaderboard": leaderboard, "check": check, "score": score, "list": list_, "data": data}
 
 
 def _parser() -> Parser:
@@ -282,12 +344,18 @@ def _parser() -> Parser:
     )
     commands.add_subcommand("run", study, help=run.__doc__)
 
+    board = Parser(description=leaderboard.__doc__)
+    board.add_argument("--results", default="results", help="the results folder")
+    board.add_argument("--out", default="leaderboard", help="where tables and page go, or what to verify")
+    board.add_argument("--verify", action="store_true", help="make every number anew from the scores, and compare")
+    commands.add_subcommand("leaderboard", board, help=leaderboard.__doc__)
+
     gate = Parser(description=check.__doc__)
     gate.add_argument("--baseline", required=True, help="a JSON file, made with --update")
     gate.add_argument("--results", default="results", help="the results folder")
     gate.add_argument("--update", action="store_true", help="write the baseline instead of comparing with it")
     gate.add_argument("--config", help="with --update: the study of a new baseline, a file or a name")
-    gate.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance of scores")
+    gate.add_argument("--rtol", type=float, help="relative tolerance of scores; by default 1e-5, in float64 1e-10")
     gate.add_argument("--devices", type=int, default=1, help="worker processes")
     gate.add_argument("--data", type=str, help="the data folder")
     gate.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
@@ -318,6 +386,7 @@ def _parser() -> Parser:
     files.add_argument("action", choices=["list", "where", "get", "verify"])
     files.add_argument("name", nargs="?", help="what to get, a source of the list")
     files.add_argument("--data", type=str, help="the data folder")
+    files.add_argument("--json", action="store_true", help="for machines, with every file")
     commands.add_subcommand("data", files, help=data.__doc__)
     return parser
 

@@ -4,10 +4,27 @@ import hashlib
 import importlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from zcbench.datasets.files import DataFile, Source, Subset, check, data_folder, find, locate, sources
+from zcbench.datasets.files import (
+    Archive,
+    DataFile,
+    Found,
+    Records,
+    Source,
+    Status,
+    Subset,
+    check,
+    data_folder,
+    find,
+    locate,
+    recorded,
+    sources,
+    status,
+    unlisted,
+)
 from zcbench.errors import DataFileError, UnknownNameError
 
 CONTENT = {"one.bin": b"one", "deep/two.bin": b"two" * 1000, "three.bin": b""}
@@ -22,6 +39,10 @@ def fill(folder: Path) -> None:
     for path, content in CONTENT.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
+
+
+def states(source: Source, folder: Path, hashed: bool) -> list[str]:
+    return [each.state for each in check(source, folder, hashed=hashed)]
 
 
 @pytest.fixture
@@ -107,39 +128,206 @@ def test_unknown_source_suggests_a_known_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("hashed", [False, True])
 def test_check_of_whole_files(tmp_path: Path, hashed: bool) -> None:
     fill(tmp_path)
-    assert check(source(), tmp_path, hashed=hashed) == [(tmp_path / path, "present") for path in CONTENT]
+    assert check(source(), tmp_path, hashed=hashed) == [Found(tmp_path / path, "present") for path in CONTENT]
 
 
 @pytest.mark.parametrize("hashed", [False, True])
 def test_check_of_absent_files(tmp_path: Path, hashed: bool) -> None:
     assert check(source(), tmp_path / "absent", hashed=hashed) == [
-        (tmp_path / "absent" / path, "absent") for path in CONTENT
+        Found(tmp_path / "absent" / path, "absent") for path in CONTENT
     ]
 
 
 @pytest.mark.parametrize("hashed", [False, True])
 def test_check_sees_another_size(tmp_path: Path, hashed: bool) -> None:
     fill(tmp_path)
-    (tmp_path / "deep" / "two.bin").write_bytes(b"<html></html>")
-    assert [state for _, state in check(source(), tmp_path, hashed=hashed)] == ["present", "differs", "present"]
+    (tmp_path / "deep" / "two.bin").write_bytes(b"two")
+    assert states(source(), tmp_path, hashed) == ["present", "differs", "present"]
 
 
 @pytest.mark.parametrize(("hashed", "expected"), [(False, "present"), (True, "differs")])
 def test_only_hashing_sees_other_bytes(tmp_path: Path, hashed: bool, expected: str) -> None:
     fill(tmp_path)
     (tmp_path / "one.bin").write_bytes(b"ONE")
-    assert check(source(), tmp_path, hashed=hashed)[0] == (tmp_path / "one.bin", expected)
+    assert states(source(), tmp_path, hashed)[0] == expected
+
+
+PAGES = [
+    b"<!DOCTYPE html>\n<html><title>404</title></html>",
+    b"\xef\xbb\xbf\n <!doctype HTML PUBLIC '-//W3C//DTD'>",
+    b"<html lang='en'>",
+    b"<!-- a proxy -->\n<HTML>",
+]
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        *((page, f"it is an HTML page of {len(page)} bytes, expected 3,000 bytes") for page in PAGES),
+        (b"", "it is truncated: 0 of 3,000 bytes"),
+        (b"two" * 999, "it is truncated: 2,997 of 3,000 bytes"),
+        (b"two" * 1001, "it has 3,003 bytes, not 3,000 bytes"),
+    ],
+)
+def test_a_glance_names_the_fault(tmp_path: Path, content: bytes, fault: str, hashed: bool) -> None:
+    fill(tmp_path)
+    path = tmp_path / "deep" / "two.bin"
+    path.write_bytes(content)
+    assert check(source(), tmp_path, hashed=hashed)[1] == Found(path, "differs", fault)
+
+
+def test_other_bytes_are_named_by_their_digests(tmp_path: Path) -> None:
+    fill(tmp_path)
+    (tmp_path / "one.bin").write_bytes(b"ONE")
+    came, expected = (hashlib.sha256(content).hexdigest() for content in (b"ONE", b"one"))
+    assert check(source(), tmp_path, hashed=True)[0].fault == f"it has sha256 {came}, expected {expected}"
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "one.bin").mkdir()
+    assert check(source(), tmp_path, hashed=True)[0] == Found(
+        tmp_path / "one.bin", "differs", "it is a folder, expected a file"
+    )
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path)
+
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert {(each.state, each.fault) for each in check(source(), tmp_path, hashed=True)} == {
+        ("differs", "it cannot be read (Permission denied)")
+    }
+
+
+# A file whose owner states nothing: neither size nor checksum.
+UNSTATED = Source("sweeps", "a sweep", "MIT", (DataFile("sweeps/A.json", None, None),), "zcbench data get sweeps")
+
+
+def test_a_file_without_checksum_is_unverified(tmp_path: Path) -> None:
+    path = tmp_path / "sweeps" / "A.json"
+    path.parent.mkdir()
+    path.write_bytes(b"[1]")
+    assert check(UNSTATED, tmp_path, hashed=False) == [Found(path, "present")]
+    (found,) = check(UNSTATED, tmp_path, hashed=True)
+    assert found.state == "unverified"
+    assert hashlib.sha256(b"[1]").hexdigest() in found.fault
+    assert status(UNSTATED, tmp_path, [found]) == Status("unverified")
+
+
+@pytest.mark.parametrize("content", [b"", PAGES[0]])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_file_without_checksum_is_at_least_no_page(tmp_path: Path, content: bytes, hashed: bool) -> None:
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps" / "A.json").write_bytes(content)
+    (found,) = check(UNSTATED, tmp_path, hashed=hashed)
+    assert (found.state, "empty" in found.fault or "HTML page" in found.fault) == ("differs", True)
+
+
+def test_a_file_without_checksum_is_compared_with_what_came(tmp_path: Path) -> None:
+    folder = tmp_path / "sweeps"
+    folder.mkdir()
+    came = hashlib.sha256(b"[1]").hexdigest()
+    (folder / "SHA256SUMS").write_text(f"# an address\n{came}  A.json\nnonsense\n{'0' * 64} *B.json\n")
+    (folder / "A.json").write_bytes(b"[1]")
+    assert recorded(folder) == {"A.json": came, "B.json": "0" * 64}
+    assert states(UNSTATED, tmp_path, True) == ["present"]
+    (folder / "A.json").write_bytes(b"[2]")
+    (found,) = check(UNSTATED, tmp_path, hashed=True)
+    assert found.state == "differs"
+    assert f"expected {came}, as SHA256SUMS has it" in found.fault
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\0", b"0" * 100_000, b"\n" * 100_000])
+def test_what_is_no_list_of_sums_names_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "SHA256SUMS").write_bytes(content)
+    assert recorded(tmp_path) == {}
+
+
+def test_an_official_digest_goes_before_what_came(tmp_path: Path) -> None:
+    fill(tmp_path)
+    (tmp_path / "one.bin").write_bytes(b"ONE")
+    (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'ONE').hexdigest()}  one.bin\n")
+    assert states(source(), tmp_path, True)[0] == "differs"
+
+
+def test_figures_without_address_are_known_or_unverified(tmp_path: Path) -> None:
+    """A table that everybody has to write has no official digest; the one that figures here were made from is known."""
+    subsets = (Subset(hashlib.sha256(b"a,b").hexdigest(), 3),)
+    toys = Source("toys", "a table", "MIT", (DataFile("toy", None, None, subsets=subsets),), "write it")
+    found = {}
+    for content in (b"a,b", b"A,B", b"a,b,c"):
+        (tmp_path / "toy").write_bytes(content)
+        found[content] = (states(toys, tmp_path, False)[0], states(toys, tmp_path, True)[0])
+    assert found == {b"a,b": ("present",) * 2, b"A,B": ("present", "unverified"), b"a,b,c": ("present", "unverified")}
+
+
+def overall(source: Source, folder: Path) -> Status:
+    return status(source, folder, check(source, folder, hashed=False))
+
+
+def test_a_source_is_present_partial_or_absent(tmp_path: Path) -> None:
+    assert overall(source(), tmp_path) == Status("absent")
+    fill(tmp_path)
+    assert overall(source(), tmp_path) == Status("present")
+    (tmp_path / "one.bin").unlink()
+    assert overall(source(), tmp_path) == Status("partial", "2 of 3 files")
+    (tmp_path / "three.bin").write_bytes(b"more")
+    assert overall(source(), tmp_path) == Status("differs")
+
+
+def test_what_is_left_of_a_download_is_partial(tmp_path: Path) -> None:
+    (tmp_path / "one.bin.part").write_bytes(b"on")
+    assert overall(source(), tmp_path) == Status("partial", "one.bin.part with 2 of 3 bytes")
+    fill(tmp_path)
+    assert overall(source(), tmp_path) == Status("present")
+
+
+@pytest.mark.parametrize(("size", "said"), [(1000, "2 of 1,000 bytes"), (None, "2 bytes")])
+def test_what_is_left_of_an_archive_is_partial(tmp_path: Path, size: int | None, said: str) -> None:
+    packed = replace(UNSTATED, archive=Archive("https://nowhere.test/a.zip", bytes=size))
+    assert overall(packed, tmp_path) == Status("absent")
+    (tmp_path / "a.zip.part").write_bytes(b"PK")
+    assert overall(packed, tmp_path) == Status("partial", f"a.zip.part with {said}")
+
+
+def test_records_are_counted(tmp_path: Path) -> None:
+    release = replace(source(), records=Records("records/[0-9]*.bin", 3))
+    fill(tmp_path)
+    assert overall(release, tmp_path) == Status("partial", "0 of 3 records")
+    (tmp_path / "records").mkdir()
+    for name in ("0.bin", "1.bin", "meta.bin", "2.bin.part"):
+        (tmp_path / "records" / name).touch()
+    assert overall(release, tmp_path) == Status("partial", "2 of 3 records")
+    assert unlisted(release, tmp_path) == 2
+    (tmp_path / "one.bin").unlink()
+    assert overall(release, tmp_path) == Status("partial", "2 of 3 files, 2 of 3 records")
+    fill(tmp_path)
+    (tmp_path / "records" / "2.bin").touch()
+    assert overall(release, tmp_path) == Status("present")
+    assert overall(release, tmp_path / "elsewhere") == Status("absent")
+
+
+def test_records_that_are_listed_have_a_checksum(tmp_path: Path) -> None:
+    release = replace(source(), records=Records("*.bin", 9))
+    fill(tmp_path)
+    (tmp_path / "four.bin").touch()
+    assert unlisted(release, tmp_path) == 1
+    assert unlisted(source(), tmp_path) == 0
 
 
 def test_an_md5_serves_where_no_sha256_is_published(tmp_path: Path) -> None:
     file = DataFile("one.bin", None, None, md5=hashlib.md5(b"one").hexdigest())
     toys = Source("toys", "a toy", "MIT", (file,), "ask the toymaker")
-    states = []
+    seen = []
     for content in (b"one", b"ONE", b"another size"):
         (tmp_path / "one.bin").write_bytes(content)
-        states += [check(toys, tmp_path, hashed=hashed)[0][1] for hashed in (False, True)]
+        seen += [states(toys, tmp_path, hashed)[0] for hashed in (False, True)]
     # Without a size, nothing but the digest tells one file from another.
-    assert states == ["present", "present", "present", "differs", "present", "differs"]
+    assert seen == ["present", "present", "present", "differs", "present", "differs"]
 
 
 @pytest.mark.parametrize("official", [b"the whole", None], ids=["size known", "size unknown"])
@@ -148,18 +336,18 @@ def test_a_known_subset_is_present_and_its_forgery_differs(tmp_path: Path, offic
     size = len(official) if official else None
     file = DataFile("toy", hashlib.sha256(b"the whole").hexdigest(), size, subsets=(subset,))
     toys = Source("toys", "a toy", "MIT", (file,), "ask the toymaker")
-    states = {}
+    seen = {}
     for content in (b"the whole", b"THE WHOLE", b"part", b"PART", b"apart"):
         (tmp_path / "toy").write_bytes(content)
-        states[content] = check(toys, tmp_path, hashed=True)[0][1]
-    assert [name for name, state in states.items() if state == "present"] == [b"the whole", b"part"]
+        seen[content] = states(toys, tmp_path, True)[0]
+    assert [name for name, state in seen.items() if state == "present"] == [b"the whole", b"part"]
 
 
 def test_the_digest_of_a_subset_with_the_size_of_the_official_file_is_not_official(tmp_path: Path) -> None:
     (tmp_path / "toy").write_bytes(b"part")
     file = DataFile("toy", "0" * 64, 4, subsets=(Subset(hashlib.sha256(b"part").hexdigest(), 5),))
     toys = Source("toys", "a toy", "MIT", (file,), "ask the toymaker")
-    assert check(toys, tmp_path, hashed=True)[0][1] == "differs"
+    assert states(toys, tmp_path, True) == ["differs"]
 
 
 def test_progress_adds_up_to_the_bytes(tmp_path: Path) -> None:
@@ -172,7 +360,7 @@ def test_progress_adds_up_to_the_bytes(tmp_path: Path) -> None:
 def test_files_of_a_package_are_found_without_running_it(package: Path, tmp_path: Path) -> None:
     toys = source("zcbench_toys")
     assert locate(toys, tmp_path) == [package / path for path in CONTENT]
-    assert check(toys, tmp_path, hashed=True) == [(package / path, "present") for path in CONTENT]
+    assert check(toys, tmp_path, hashed=True) == [Found(package / path, "present") for path in CONTENT]
     assert "zcbench_toys" not in sys.modules
 
 
@@ -182,7 +370,7 @@ def test_package_that_is_not_installed(tmp_path: Path) -> None:
         locate(toys, tmp_path)
     assert len(str(caught.value).splitlines()) == 1
     assert check(toys, tmp_path, hashed=True) == [
-        (Path("zcbench_no_such_package") / path, "absent") for path in CONTENT
+        Found(Path("zcbench_no_such_package") / path, "absent") for path in CONTENT
     ]
 
 
@@ -213,12 +401,14 @@ def test_registry_is_complete(name: str) -> None:
         assert text.strip() == text != ""
         assert text.isprintable()
     for file in entry.files:
-        # One digest of the official file, the better one where both are published.
-        if file.sha256 is None:
-            assert re.fullmatch(r"[0-9a-f]{32}", file.md5 or "")
-        else:
-            assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
-            assert file.md5 is None
+        # One digest of the official file, the better one where both are published; where none is, it is a table that
+        # everybody writes, or a member of an archive without digest.
+        assert (file.sha256 is None) or (file.md5 is None)
+        assert re.fullmatch(r"[0-9a-f]{64}", file.sha256 or "0" * 64)
+        assert re.fullmatch(r"[0-9a-f]{32}", file.md5 or "0" * 32)
+        if not (file.sha256 or file.md5):
+            assert file.bytes is None
+            assert file.subsets if "no public address" in entry.get else entry.archive and not entry.archive.digest
         assert file.bytes is None or file.bytes > 0
         for subset in file.subsets:
             assert re.fullmatch(r"[0-9a-f]{64}", subset.sha256)
@@ -234,9 +424,89 @@ def test_registry_names_no_file_twice() -> None:
 
 def test_registry_holds_the_documented_sources() -> None:
     images = {"cifar10", "cifar10-samples", "cifar100", "cifar100-samples", "imagenet16-120"}
-    assert images | {"nb201", "nb201-core", "nb201-analog"} <= set(sources())
+    nb201 = {"nb201", "nb201-core", "nb201-analog", "nb201-robot", "nb201-seeds", "nats-tss"}
+    others = {"nats-sss", "nb-macro", "nb101", "nb101-naslib", "nb301", "tnb101-micro", "tnb101-macro", "darts-trained"}
+    assert set(sources()) == images | nb201 | others | {"nds"}
+
+
+@pytest.mark.parametrize("name", sorted(sources()))
+def test_how_to_get_a_source_names_what_is_needed(name: str) -> None:
+    entry = sources()[name]
+    if entry.package:
+        assert 'pip install "zcbench[quickstart]"' in entry.get
+        return
+    assert "https://" in entry.get
+    assert "http://" not in entry.get
+    if entry.archive or all(file.url for file in entry.files):
+        assert f"zcbench data get {name} " in entry.get
+    else:  # where to put it
+        folder, _, file_name = entry.files[0].path.rpartition("/")
+        assert folder in entry.get
+        assert file_name in entry.get
+    if entry.records:
+        folder = entry.records.pattern.rpartition("/")[0]
+        assert entry.get.count(f"{folder.rpartition('/')[2]}.tar") == 1
+        assert f"in {folder.rpartition('/')[0]}/ in the data folder" in entry.get
+
+
+# A commit, or a release whose content its owner does not change; the checksum tells if he does.
+PINNED = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[\w./-]+")
+RELEASED = {
+    "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+    "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+    "https://dl.fbaipublicfiles.com/nds/data.zip",
+}
+
+
+@pytest.mark.parametrize("name", sorted(sources()))
+def test_addresses_are_pinned(name: str) -> None:
+    entry = sources()[name]
+    for file in entry.files:
+        assert file.url is None or PINNED.fullmatch(file.url)
+        if file.url:
+            assert file.sha256
+            assert file.bytes
+            assert file.url.endswith(file.path.rpartition("/")[2])
+    if entry.archive:
+        assert entry.archive.url in RELEASED
+        assert entry.archive.digest or entry.archive.name.endswith(".zip")
+
+
+def test_archives_have_different_names() -> None:
+    names = [entry.archive.name for entry in sources().values() if entry.archive]
+    assert len(names) == len(set(names))
+
+
+# The sweep_list of nni/nas/benchmark/nds/db_gen.py (microsoft/nni), which reads the official archive.
+SWEEPS = """
+Amoeba Amoeba_in DARTS DARTS_fix-w-d DARTS_in DARTS_lr-wd DARTS_lr-wd_in ENAS ENAS_fix-w-d ENAS_in NASNet NASNet_in PNAS
+PNAS_fix-w-d PNAS_in ResNeXt-A ResNeXt-A_in ResNeXt-B ResNeXt-B_in ResNet-B ResNet ResNet_lr-wd ResNet_lr-wd_in
+ResNet_reruns ResNet_rng1 ResNet_rng2 ResNet_rng3 Vanilla Vanilla_lr-wd Vanilla_lr-wd_in Vanilla_reruns Vanilla_rng1
+Vanilla_rng2 Vanilla_rng3
+"""
+
+
+def test_the_sweeps_of_nds() -> None:
+    names = SWEEPS.split()
+    assert len(names) == len(sources()["nds"].files) == 34
+    assert {file.path for file in sources()["nds"].files} == {f"nds_data/{name}.json" for name in names}
+
+
+@pytest.mark.parametrize(("name", "count"), [("nats-tss", 15_625), ("nats-sss", 32_768)])
+def test_releases_of_nats_bench(real_data: Path, name: str, count: int) -> None:
+    entry = sources()[name]
+    assert entry.records is not None
+    assert entry.records.count == count
+    assert all((real_data / file.path).is_file() for file in entry.files)
+    assert overall(entry, real_data).note in {"", f"3 of {count:,} records"}
+
+
+def test_real_files_are_the_pinned_ones(real_data: Path) -> None:
+    for name, entry in sources().items():
+        found = check(entry, real_data, hashed=True)
+        assert {each.state for each in found if each.state != "absent"} <= {"present"}, name
 
 
 @pytest.mark.parametrize("name", sorted(name for name, entry in sources().items() if entry.package))
 def test_installed_packages_carry_the_pinned_files(name: str, tmp_path: Path) -> None:
-    assert {state for _, state in check(sources()[name], tmp_path, hashed=True)} == {"present"}
+    assert set(states(sources()[name], tmp_path, True)) == {"present"}

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from zcbench.datasets import DATASETS, StoredImages
+from zcbench.datasets import DATASETS, ImageDataModule, StoredImages
 from zcbench.datasets.cifar import Batches, Cifar10, Cifar100
 from zcbench.datasets.files import locate, sources
 from zcbench.datasets.generated import Noise, Ones
 from zcbench.datasets.imagenet16 import ImageNet16
 from zcbench.datasets.samples import Cifar10Samples, Cifar100Samples, Samples
+from zcbench.datasets.tasks import TASKS, Task
 from zcbench.errors import ConfigError, DataFileError
 
 COUNT = 40
@@ -52,8 +53,17 @@ def test_names_are_registered() -> None:
     assert DATASETS["cifar100"] is Cifar100
     assert DATASETS["cifar100-samples"] is Cifar100Samples
     assert DATASETS["imagenet16-120"] is ImageNet16
-    assert DATASETS["noise"] is Noise
-    assert DATASETS["ones"] is Ones
+    generated = {f"{kind}-{task}" for kind in ("noise", "ones") for task in TASKS}
+    stored = {"cifar10", "cifar10-samples", "cifar100", "cifar100-samples", "imagenet16-120"}
+    assert set(DATASETS) == stored | generated
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_data_sets_bear_the_name_they_are_registered_under(tmp_path: Path, name: str) -> None:
+    images = DATASETS[name](tmp_path)
+    assert images.name == name
+    assert images.folder == tmp_path
+    assert TASKS[images.task.name] is images.task
 
 
 def test_same_folder_size_and_seed_give_the_same_batch(images: Cifar10) -> None:
@@ -133,9 +143,7 @@ class Dots(StoredImages):
     """Images of one pixel, so that more than 10,000 of them are cheap; the late ones are white."""
 
     name = "dots"
-    task = "dots"
-    num_classes = 1
-    image_size = 1
+    task = Task("dots", 1, 1)
     mean = (0.0, 0.0, 0.0)
     std = (1.0, 1.0, 1.0)
 
@@ -216,7 +224,7 @@ def test_subclasses_of_dict_are_not_made(tmp_path: Path) -> None:
 
 def test_images_of_another_size_are_refused(tmp_path: Path) -> None:
     class Wrong(Dots):
-        image_size = 2
+        task = Task("dots", 1, 2)
 
     with pytest.raises(
         DataFileError, match=r"dots: expected uint8 images \(10010, 3, 2, 2\), got .*\(10010, 3, 1, 1\)"
@@ -252,7 +260,7 @@ def test_samples_equal_what_pillow_decodes(tmp_path: Path, module: type[Samples]
     paths = locate(sources()[module.name], tmp_path)
     assert len(pixels) == len(labels) == len(paths) == 20
     for number, (path, image, label) in enumerate(zip(paths, pixels, labels, strict=True)):
-        assert path.name == f"{module.task}_{number:02d}_{label}.png"
+        assert path.name == f"{module.task.name}_{number:02d}_{label}.png"
         with image_module.open(path) as expected:
             assert expected.mode == "RGB"
             np.testing.assert_array_equal(image, np.moveaxis(np.asarray(expected), -1, 0))
@@ -454,29 +462,87 @@ def test_real_files_have_the_promised_images(real_data: Path, module: type[Batch
         pytest.skip(f"{LAYOUTS[module][0]} is not in {real_data}")
     images = module(real_data)
     pixels, labels = images.read()
-    assert set(labels.tolist()) <= set(range(module.num_classes))
+    assert set(labels.tolist()) <= set(range(module.task.num_classes))
     assert images.pool() == min(len(pixels), 10_000)
     batch = images.probe_batch(64, seed=0)
-    assert batch.x.shape == (64, 3, module.image_size, module.image_size)
+    assert batch.x.shape == (64, *module.task.shape)
     # The channels of so many natural images have about the mean and deviation they are normalised by.
     assert images.normalise(pixels).mean((0, 2, 3)).abs().max() < 0.2
     assert (images.normalise(pixels).std((0, 2, 3)) - 1).abs().max() < 0.2
 
 
-@pytest.mark.parametrize("module", [Noise, Ones])
-@pytest.mark.parametrize("size", [1, 7, 64])
-def test_generated_batches_have_the_promised_form(module: type[Noise], size: int) -> None:
-    batch, large = module().probe_batch(size, seed=3), module().probe_batch(65, seed=3)
-    assert (batch.x.shape, batch.x.dtype) == ((size, 3, 32, 32), torch.float32)
-    assert batch.y.tolist() == [index % 10 for index in range(size)]
-    assert batch.y.dtype == torch.int64
-    assert torch.equal(batch.x, large.x[:size])
-    assert module.task == "cifar10"
-    assert module().probe_batch(size, seed=3).hash == batch.hash
+# (channels, side), outputs and whether they are logits of one label: the tasks as their papers and released code have
+# them. TransNAS-Bench-101: 3 x 256 x 256, but jigsaw's nine tiles of 3 x 64 x 64; three tasks map images to images, one
+# regresses nine numbers, and the classifiers have 63, 100 and 1,000 outputs.
+FORMS = {
+    "cifar10": ((3, 32), 10, True),
+    "cifar100": ((3, 32), 100, True),
+    "imagenet16-120": ((3, 16), 120, True),
+    "imagenet": ((3, 224), 1000, True),
+    "class_scene": ((3, 256), 63, True),
+    "class_object": ((3, 256), 100, True),
+    "jigsaw": ((27, 64), 1000, True),
+    "room_layout": ((3, 256), 9, False),
+    "autoencoder": ((3, 256), 3, False),
+    "normal": ((3, 256), 3, False),
+    "segmentsemantic": ((3, 256), 17, False),
+}
+
+
+def generated(kind: str, task: str = "cifar10") -> ImageDataModule:
+    return DATASETS[f"{kind}-{task}"](None)
+
+
+def test_every_task_has_its_form() -> None:
+    forms = {
+        task.name: ((task.channels, task.image_size), task.num_classes, task.outputs == "logits")
+        for task in TASKS.values()
+    }
+    assert forms == FORMS
+
+
+@pytest.mark.parametrize("kind", ["noise", "ones"])
+@pytest.mark.parametrize("name", FORMS)
+def test_every_task_has_generated_images_of_its_form(name: str, kind: str) -> None:
+    (channels, side), outputs, labelled = FORMS[name]
+    images = generated(kind, name)
+    assert (images.name, images.task) == (f"{kind}-{name}", TASKS[name])
+    batch = images.probe_batch(3, seed=3)
+    assert (batch.x.shape, batch.x.dtype) == ((3, channels, side, side), torch.float32)
+    assert batch.x.is_contiguous()
+    assert batch.hash == hashlib.sha256(
+        batch.x.numpy().tobytes() + (b"" if batch.y is None else batch.y.numpy().tobytes())
+    ).hexdigest()[:16]  # fmt: skip
+    if not labelled:
+        assert batch.y is None
+        return
+    assert batch.y is not None
+    assert (batch.y.tolist(), batch.y.dtype) == ([0, 1, 2], torch.int64)
+    assert outputs > 2
+
+
+@pytest.mark.parametrize("kind", ["noise", "ones"])
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_smaller_generated_batches_begin_larger_ones(name: str, kind: str, size: int) -> None:
+    small, large = (generated(kind, name).probe_batch(count, seed=1) for count in (size, 5))
+    assert torch.equal(small.x, large.x[:size])
+    assert (small.y is None) == (large.y is None)
+    if small.y is not None and large.y is not None:
+        assert torch.equal(small.y, large.y[:size])
+    assert generated(kind, name).probe_batch(size, seed=1).hash == small.hash
+
+
+@pytest.mark.parametrize("kind", ["noise", "ones"])
+@pytest.mark.parametrize(("name", "classes"), [("cifar10", 10), ("imagenet16-120", 120), ("cifar100", 100)])
+def test_generated_labels_come_in_turn(name: str, classes: int, kind: str) -> None:
+    batch = generated(kind, name).probe_batch(250, seed=0)
+    assert batch.y is not None
+    assert batch.y.tolist() == [index % classes for index in range(250)]
 
 
 def test_noise_is_gaussian_and_another_for_every_seed() -> None:
-    one, two = Noise().probe_batch(64, seed=0), Noise().probe_batch(64, seed=1)
+    one, two = generated("noise").probe_batch(64, seed=0), generated("noise").probe_batch(64, seed=1)
     assert one.hash != two.hash
     assert abs(float(one.x.mean())) < 0.01
     assert float(one.x.std()) == pytest.approx(1, abs=0.01)
@@ -484,18 +550,32 @@ def test_noise_is_gaussian_and_another_for_every_seed() -> None:
     assert abs(float((one.x * two.x).mean())) < 0.01
 
 
+def test_the_tiles_of_a_jigsaw_are_independent_noise() -> None:
+    x = generated("noise", "jigsaw").probe_batch(8, seed=0).x.double().transpose(0, 1).reshape(27, -1)
+    # 8 * 64 * 64 values a channel: a correlation of two has the deviation 1 / sqrt(32768) = 0.0055.
+    assert float((torch.corrcoef(x) - torch.eye(27)).abs().max()) < 0.03
+
+
+def test_noise_leaves_global_random_states_alone() -> None:
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002  (the state under test)
+    generated("noise").probe_batch(16, seed=0)
+    assert np.array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before[1])
+
+
 def test_ones_are_ones() -> None:
-    assert (Ones().probe_batch(16, seed=0).x == 1).all()
-    assert Ones().probe_batch(16, seed=0).hash == Ones().probe_batch(16, seed=5).hash
+    assert (generated("ones").probe_batch(16, seed=0).x == 1).all()
+    assert generated("ones").probe_batch(16, seed=0).hash == generated("ones").probe_batch(16, seed=5).hash
 
 
 def test_generated_hashes_stay_for_good() -> None:
-    assert Noise().probe_batch(4, seed=0).hash == "2355df4b5809f8c2"
-    assert Ones().probe_batch(4, seed=0).hash == "215790cbbdc84cd5"
+    assert generated("noise").probe_batch(4, seed=0).hash == Noise().probe_batch(4, seed=0).hash == "2355df4b5809f8c2"
+    assert generated("ones").probe_batch(4, seed=0).hash == Ones().probe_batch(4, seed=0).hash == "215790cbbdc84cd5"
 
 
-@pytest.mark.parametrize("module", [Noise, Ones])
-def test_generated_batches_end_at_ten_thousand(module: type[Noise]) -> None:
+@pytest.mark.parametrize("kind", ["noise", "ones"])
+@pytest.mark.parametrize("name", ["cifar10", "normal"])
+def test_generated_batches_end_at_ten_thousand(name: str, kind: str) -> None:
     for size in (0, 10_001):
-        with pytest.raises(ConfigError, match=rf"expected 1 to 10000, .*{module.name}.*, got {size}$"):
-            module().probe_batch(size, seed=0)
+        with pytest.raises(ConfigError, match=rf"expected 1 to 10000, .*{kind}-{name}.*, got {size}$"):
+            generated(kind, name).probe_batch(size, seed=0)
