@@ -51,6 +51,7 @@ class StudyConfig:
         sample_seed: Of that shuffle.
         batch_sizes: Images in the probe batch; empty for the one of each proxy's protocol.
         seeds: Each sets the images, the initialisation and the noise.
+        precision: Of networks and images; float64 leaves no round-off to speak of, at twice the time.
         resamples: Of the bootstrap behind the intervals.
         out: The results folder. What it holds already is not computed again.
         data: The data folder; by default ZCBENCH_DATA or the user's data directory.
@@ -68,6 +69,7 @@ class StudyConfig:
     sample_seed: int = 0
     batch_sizes: list[int] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
+    precision: Literal["float32", "float64"] = "float32"
     resamples: int = 1000
     out: str = "results"
     data: str | None = None

@@ -25,7 +25,7 @@ class Recipe:
         truth: The name of the accuracies (`cifar10/test-200`).
         label: The same in words.
         protocol: What every score has in common.
-        device: Class of device, `cpu` or `cuda`.
+        device: Class of device, `cpu` or `cuda`, and the precision if it is not float32.
         accuracies: Of every network, in the order of the sample; NaN where there is none.
         work: What every network is scored for.
         batches: The hash of the images by (batch size, seed).

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from ..errors import BaselineError, one_line
 from .protocol import StudyConfig
+from .recipe import Recipe
 from .runner import environment
 from .stats import bootstrap_kendall, bootstrap_spearman, interval, kendall, resamples, spearman
 from .store import write_atomically
-from .study import Study
 
 #: Goes up when older versions could no longer read what this one writes.
 FORMAT = 1
-#: Scores of one environment differ by no more than this, relative to the larger of both.
-RTOL = 1e-5
+#: Scores of one environment differ by no more than this, relative to the larger of both. In float64 it is small enough
+#: for the constants that keep a logarithm or a division from zero.
+RTOL = {"float32": 1e-5, "float64": 1e-10}
 #: Of two environments, scores order networks alike by at least this Spearman.
 AGREEMENT = 0.99
 #: How many architectures a finding names.
@@ -77,19 +78,18 @@ class Finding:
     moved: tuple[Moved, ...] = field(default=())
 
 
-def make_baseline(study: Study, rows: pd.DataFrame) -> dict[str, Any]:
+def make_baseline(config: StudyConfig, recipe: Recipe, rows: pd.DataFrame) -> dict[str, Any]:
     """Return a baseline of a study: its recipe, the accuracies that it was ranked by, and every score.
 
     Args:
-        study: What was run.
+        config: The study, as people wrote it.
+        recipe: What its scores are.
         rows: Its scores, as `summary.select` gives them.
     """
-    config = {k: v for k, v in dataclasses.asdict(study.config).items() if k not in _FREE}
-    recipe = study.recipe
     return {
         "format": FORMAT,
         "recipe": {"command": f"zcbench {' '.join(sys.argv[1:])}", "environment": environment()},
-        "config": config,
+        "config": {k: v for k, v in dataclasses.asdict(config).items() if k not in _FREE},
         **{name: recipe.document()[name] for name in _FIXED},
         "scores": [
             {
@@ -163,7 +163,9 @@ def study_config(document: Mapping[str, Any], **free: Any) -> StudyConfig:
     return StudyConfig(**document["config"], **free)
 
 
-def compare(document: Mapping[str, Any], study: Study, rows: pd.DataFrame, *, rtol: float = RTOL) -> list[Finding]:
+def compare(
+    document: Mapping[str, Any], recipe: Recipe, rows: pd.DataFrame, *, rtol: float | None = None
+) -> list[Finding]:
     """Compare the scores of a study with a baseline, proxy by proxy, the worst outcome first.
 
     In the baseline's environment a score that differs by more than `rtol`, or has another status, is a regression.
@@ -172,15 +174,16 @@ def compare(document: Mapping[str, Any], study: Study, rows: pd.DataFrame, *, rt
 
     Args:
         document: The baseline.
-        study: The study of the baseline's configuration.
+        recipe: What the scores of the baseline's study are now.
         rows: Its scores.
-        rtol: Relative tolerance of scores.
+        rtol: Relative tolerance of scores; by default that of their precision.
     """
-    if reasons := _incomparable(document, study):
+    if reasons := _incomparable(document, recipe):
         every = dict.fromkeys((s["proxy"], s["batch_size"]) for s in document["scores"])
         return [Finding(proxy, size, "not comparable", "; ".join(reasons)) for proxy, size in every]
-    architectures, truth = study.recipe.architectures, study.recipe.values
+    architectures, truth = recipe.architectures, recipe.values
     now = dict(_groups(rows, architectures))
+    rtol = RTOL["float64" if "float64" in recipe.device else "float32"] if rtol is None else rtol
     here = environment()
     foreign = [name for name in _PINNED if document["recipe"]["environment"].get(name) != here[name]]
     weights = resamples(len(architectures), 1000)
@@ -291,8 +294,8 @@ def _moved(old: NDArray[np.float64], new: NDArray[np.float64], architectures: Se
     )
 
 
-def _incomparable(document: Mapping[str, Any], study: Study) -> list[str]:
-    now = study.recipe.document()
+def _incomparable(document: Mapping[str, Any], recipe: Recipe) -> list[str]:
+    now = recipe.document()
     named = ("protocol", "device", "truth")
     reasons = [f"{name} {document[name]} is now {now[name]}" for name in named if document[name] != now[name]]
     if document["batches"] != now["batches"]:

@@ -121,15 +121,15 @@ class _Scorer(pl.LightningModule):
         return len(rows)  # Lightning takes None for a mistake
 
     def _rows(self, job: Job) -> Iterator[Row]:
-        study = self.study
+        study, precision = self.study, getattr(torch, self.study.config.precision)
         for seed in dict.fromkeys(work.seed for work in job.work):
-            net = study.space.build(job.architecture, study.images.task, seed).to(self.device)
+            net = study.space.build(job.architecture, study.images.task, seed).to(self.device, precision)
             known: dict[str, Score] = {}
             for work in (work for work in job.work if work.seed == seed):
                 batch = study.batches[work.batch_size, seed]
                 proxies = [PROXIES[name] for name in work.proxies if name not in known]
                 y = None if batch.y is None else batch.y.to(self.device)
-                scores = {s.proxy: s for s in score_all(net, batch.x.to(self.device), y, proxies, seed=seed)}
+                scores = {s.proxy: s for s in score_all(net, batch.x.to(self.device, precision), y, proxies, seed=seed)}
                 # What is the same for every batch is computed for the first.
                 known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
                 for name in work.proxies:

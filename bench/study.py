@@ -72,9 +72,10 @@ class Study:
 
     @property
     def device(self) -> str:
-        """The class of device that scores belong to: `cpu` or `cuda`."""
+        """What scores belong to: the class of device, `cpu` or `cuda`, and the precision if it is not float32."""
         wanted = self.config.trainer.accelerator
-        return "cuda" if wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
+        cuda = wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available())
+        return ("cuda" if cuda else "cpu") + ("" if self.config.precision == "float32" else f" {self.config.precision}")
 
     def sizes(self) -> dict[str, list[float]]:
         """Return what is known of every network beside its accuracy: `params`, `macs`, and the space's own traits."""

@@ -53,7 +53,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 @pytest.fixture
 def baseline(studied: Pair, tmp_path: Path) -> dict[str, Any]:
-    write_baseline(tmp_path / "baseline.json", make_baseline(*studied))
+    write_baseline(tmp_path / "baseline.json", make_baseline(studied[0].config, studied[0].recipe, studied[1]))
     return read_baseline(tmp_path / "baseline.json")
 
 
@@ -68,14 +68,14 @@ def changed(rows: pd.DataFrame, proxy: str, change: Callable[[pd.Series], pd.Ser
 
 
 def test_equal_scores_are_the_same(studied: Pair, baseline: dict[str, Any]) -> None:
-    findings = compare(baseline, *studied)
+    findings = compare(baseline, studied[0].recipe, studied[1])
     assert outcomes(findings) == dict.fromkeys(PROXIES, "same")
     assert exit_status(findings) == 0
     assert all(finding.rho[0] == finding.rho[1] for finding in findings)
     assert {finding.reason for finding in findings} == {"32 scores within 1e-05"}
     # The order of rows is nobody's business.
     study, rows = studied
-    assert outcomes(compare(baseline, study, rows.sample(frac=1, random_state=0))) == outcomes(findings)
+    assert outcomes(compare(baseline, study.recipe, rows.sample(frac=1, random_state=0))) == outcomes(findings)
 
 
 def test_the_baseline_knows_its_study(studied: Pair, baseline: dict[str, Any]) -> None:
@@ -87,15 +87,17 @@ def test_the_baseline_knows_its_study(studied: Pair, baseline: dict[str, Any]) -
 
 def test_round_off_is_no_change(studied: Pair, baseline: dict[str, Any]) -> None:
     study, rows = studied
-    assert exit_status(compare(baseline, study, changed(rows, "naswot", lambda v: v * (1 + 9e-6)))) == 0
-    assert exit_status(compare(baseline, study, changed(rows, "naswot", lambda v: v * (1 + 2e-5)))) == 1
-    assert exit_status(compare(baseline, study, changed(rows, "naswot", lambda v: v * (1 + 2e-5)), rtol=1e-4)) == 0
+    assert exit_status(compare(baseline, study.recipe, changed(rows, "naswot", lambda v: v * (1 + 9e-6)))) == 0
+    assert exit_status(compare(baseline, study.recipe, changed(rows, "naswot", lambda v: v * (1 + 2e-5)))) == 1
+    assert (
+        exit_status(compare(baseline, study.recipe, changed(rows, "naswot", lambda v: v * (1 + 2e-5)), rtol=1e-4)) == 0
+    )
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
 def test_a_change_names_its_proxy_and_no_other(studied: Pair, baseline: dict[str, Any], proxy: str) -> None:
     study, rows = studied
-    findings = compare(baseline, study, changed(rows, proxy, lambda v: -v))
+    findings = compare(baseline, study.recipe, changed(rows, proxy, lambda v: -v))
     assert outcomes(findings) == dict.fromkeys(PROXIES, "same") | {proxy: "regressed"}
     assert exit_status(findings) == 1
     first = findings[0]
@@ -111,7 +113,7 @@ def test_one_score_is_enough(studied: Pair, baseline: dict[str, Any]) -> None:
     rows = rows.copy()
     place = rows.index[(rows["proxy"] == "snip") & (rows["seed"] == 1)][3]
     rows.loc[place, "value"] *= 1.01
-    (finding,) = [f for f in compare(baseline, study, rows) if f.outcome != "same"]
+    (finding,) = [f for f in compare(baseline, study.recipe, rows) if f.outcome != "same"]
     assert finding.proxy == "snip"
     assert finding.reason.startswith("1 of 32 scores differ, at most by 0.0099 ")
     assert str(rows.loc[place, "architecture"])[:60] in finding.reason
@@ -123,7 +125,7 @@ def test_statuses_count(studied: Pair, baseline: dict[str, Any], value: float, s
     rows = rows.copy()
     place = rows.index[rows["proxy"] == "synflow"][5]
     rows.loc[place, ["value", "status"]] = value, status
-    findings = compare(baseline, study, rows)
+    findings = compare(baseline, study.recipe, rows)
     assert outcomes(findings)["synflow"] == "regressed"
     as_json(findings), as_junit(findings, "b"), as_table(findings, "b")
 
@@ -131,12 +133,12 @@ def test_statuses_count(studied: Pair, baseline: dict[str, Any], value: float, s
 def test_versions_are_not_comparable(studied: Pair, baseline: dict[str, Any]) -> None:
     study, rows = studied
     newer = rows.assign(version=rows["version"].mask(rows["proxy"] == "snip", 7))
-    findings = compare(baseline, study, newer)
+    findings = compare(baseline, study.recipe, newer)
     assert outcomes(findings) == dict.fromkeys(PROXIES, "same") | {"snip": "not comparable"}
     assert "version 1 is now 7" in findings[0].reason
     assert exit_status(findings) == 3
-    assert exit_status(compare(baseline, study, changed(newer, "naswot", lambda v: -v))) == 1
-    gone = compare(baseline, study, rows[rows["proxy"] != "snip"])
+    assert exit_status(compare(baseline, study.recipe, changed(newer, "naswot", lambda v: -v))) == 1
+    gone = compare(baseline, study.recipe, rows[rows["proxy"] != "snip"])
     assert outcomes(gone)["snip"] == "not comparable"
 
 
@@ -156,7 +158,7 @@ def test_another_study_is_not_comparable(
 ) -> None:
     changed_baseline = copy.deepcopy(baseline)
     change(changed_baseline)
-    findings = compare(changed_baseline, *studied)
+    findings = compare(changed_baseline, studied[0].recipe, studied[1])
     assert outcomes(findings) == dict.fromkeys(PROXIES, "not comparable")
     assert all(reason in finding.reason for finding in findings)
     assert exit_status(findings) == 3
@@ -165,16 +167,16 @@ def test_another_study_is_not_comparable(
 def test_on_other_versions_correlations_decide(studied: Pair, baseline: dict[str, Any]) -> None:
     study, rows = studied
     baseline["recipe"]["environment"]["torch"] = "2.0.0"
-    findings = compare(baseline, study, changed(rows, "naswot", lambda v: v * (1 + 1e-4)))
+    findings = compare(baseline, study.recipe, changed(rows, "naswot", lambda v: v * (1 + 1e-4)))
     assert outcomes(findings)["naswot"] == "same"
     assert "torch differ from the baseline's" in next(f for f in findings if f.proxy == "naswot").reason
-    findings = compare(baseline, study, changed(rows, "naswot", lambda v: -v))
+    findings = compare(baseline, study.recipe, changed(rows, "naswot", lambda v: -v))
     assert outcomes(findings)["naswot"] == "regressed"
 
 
 def test_reports(studied: Pair, baseline: dict[str, Any]) -> None:
     study, rows = studied
-    findings = compare(baseline, study, changed(rows, "snip", lambda v: -v))
+    findings = compare(baseline, study.recipe, changed(rows, "snip", lambda v: -v))
     records = json.loads(as_json(findings))
     assert [record["outcome"] for record in records] == ["regressed"] + ["same"] * 5
     suite = ET.fromstring(as_junit(findings, "baseline"))
@@ -188,8 +190,8 @@ def test_infinities_are_kept(studied: Pair, tmp_path: Path) -> None:
     study, rows = studied
     rows = rows.copy()
     rows.loc[rows.index[0], ["value", "status"]] = -np.inf, "infinite"
-    write_baseline(tmp_path / "b.json", make_baseline(study, rows))
-    assert exit_status(compare(read_baseline(tmp_path / "b.json"), study, rows)) == 0
+    write_baseline(tmp_path / "b.json", make_baseline(study.config, study.recipe, rows))
+    assert exit_status(compare(read_baseline(tmp_path / "b.json"), study.recipe, rows)) == 0
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,14 @@ def test_two_workers_give_the_same_to_the_last_digit(reference: pd.DataFrame, tm
     assert len(Store(tmp_path / "results").parts()) == 2  # each worker joined its own
 
 
+def test_float64_is_another_score_of_nearly_the_same_value(reference: pd.DataFrame, tmp_path: Path) -> None:
+    double = scores(config(tmp_path / "results", precision="float64"))
+    assert set(double["device"]) == {"cpu float64"}
+    np.testing.assert_allclose(double["value"], reference["value"], rtol=2e-3)
+    exact = reference["proxy"].isin(["params", "naswot"]).to_numpy()
+    np.testing.assert_allclose(double["value"][exact], reference["value"][exact], rtol=1e-12)
+
+
 def test_nothing_is_computed_twice(reference: pd.DataFrame, tmp_path: Path) -> None:
     first = config(tmp_path / "results", sample=2, proxies=CHEAP[:3])
     scores(first)

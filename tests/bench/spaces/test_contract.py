@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from zcbench.bench.contract import SpaceContract
 from zcbench.bench.spaces import SPACES, Space
+
+
+@functools.cache
+def space(name: str) -> Space:
+    return SPACES[name](None)  # its list of networks is read once
 
 
 class TestEverySpace(SpaceContract):
@@ -13,4 +20,4 @@ class TestEverySpace(SpaceContract):
         self.registered: str = request.param
 
     def make(self) -> Space:
-        return SPACES[self.registered](None)
+        return space(self.registered)

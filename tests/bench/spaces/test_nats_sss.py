@@ -114,7 +114,9 @@ def test_official_accuracies(release: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 seeds = [seed for data, seed in results if data == name]
                 assert len(seeds) == (3 if epochs == 12 else 1)
                 expected = np.mean([results[name, s]["eval_acc1es"][f"{evaluated}@{epochs - 1}"] for s in seeds])
-                assert SPACES["nats_sss"](release).truth(task, f"test-{epochs}").values[index] == pytest.approx(expected, abs=1e-12)
+                assert SPACES["nats_sss"](release).truth(task, f"test-{epochs}").values[index] == pytest.approx(
+                    expected, abs=1e-12
+                )
 
 
 def test_accuracies_are_means_over_the_listed_seeds(folder: Path) -> None:
