@@ -124,7 +124,10 @@ def check(arguments: Namespace) -> int:
         "trainer": TrainerConfig(devices=arguments.devices),
     }
     if arguments.config:
-        chosen = _parser().parse_args(*_with_studies(["run", "--config", arguments.config]))["run"]
+        expanded, *more = _with_studies(["run", "--config", arguments.config])
+        if more:
+            raise ConfigError(f"config: expected one study, got the {1 + len(more)} of {arguments.config}")
+        chosen = _parser().parse_args(expanded)["run"]
         config = dataclasses.replace(_study_config(chosen), **free)
     else:
         document = read_baseline(path)

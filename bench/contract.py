@@ -12,6 +12,7 @@ It needs pytest, which zcbench itself does not.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from ..proxies.probe import Probe
 from .spaces.space import Space
 
 #: Faults in a text that no reader of architectures may overlook.
-FAULTS = {
+FAULTS: dict[str, Callable[[str], str]] = {
     "empty": lambda text: "",
     "space before": lambda text: " " + text,
     "space after": lambda text: text + " ",
