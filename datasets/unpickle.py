@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import pickle
+import struct
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..errors import DataFileError, one_line
+
+#: Bytes that a packed file may unpack to; official ones have up to 600,000.
+_LARGEST = 1 << 24
 
 #: Globals that may appear, and what stands in for them.
 Allowed = Mapping[tuple[str, str], Any]
@@ -78,6 +84,24 @@ NUMPY: Allowed = {
 }
 
 
+def _scalar(kind: Any, raw: bytes) -> float:
+    # A numpy number is a float here; no other kind is in official records.
+    if not isinstance(kind, _Kind) or (kind.code, kind.order) != ("f8", "<"):
+        raise ValueError("a number of other than float64")
+    value: float
+    (value,) = struct.unpack("<d", raw)
+    return value
+
+
+#: Numbers of numpy's float64 and ordered dictionaries, as records of trainings hold them.
+RECORDS: Allowed = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("numpy", "dtype"): _Kind,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+}
+
+
 class Bag:
     """An object with whatever attributes the pickle gives it."""
 
@@ -100,6 +124,17 @@ class _Restricted(pickle.Unpickler):
         raise _ForbiddenError("a persistent id")
 
 
+def _unpacked(packed: BinaryIO) -> io.BytesIO:
+    with bz2.open(packed) as stream:
+        try:
+            content = stream.read(_LARGEST + 1)
+        except OSError:  # bz2's own, which has no number
+            raise ValueError("no bz2") from None
+    if len(content) > _LARGEST:
+        raise ValueError(f"more than {_LARGEST} bytes")
+    return io.BytesIO(content)
+
+
 class _ForbiddenError(Exception):
     """The pickle names something that is not on the list."""
 
@@ -107,7 +142,7 @@ class _ForbiddenError(Exception):
 def unpickle(path: Path, allowed: Allowed) -> Any:
     """Read one pickle from a file, making nothing but plain containers, numbers, texts and what is allowed.
 
-    Python 2 byte strings are read as latin-1 text.
+    Python 2 byte strings are read as latin-1 text. A file that ends in `.pbz2` is unpacked first, to 16 MiB at most.
 
     Raises:
         DataFileError: The file cannot be read, is torn, is no pickle, or names a global that is not allowed; nothing
@@ -115,7 +150,7 @@ def unpickle(path: Path, allowed: Allowed) -> Any:
     """
     try:
         with path.open("rb") as stream:
-            return _Restricted(stream, allowed).load()
+            return _Restricted(_unpacked(stream) if path.suffix == ".pbz2" else stream, allowed).load()
     except _ForbiddenError as error:
         raise DataFileError(
             f"data file {path} asks to run {error}, which a data file has no reason to: nothing was run; get it anew"

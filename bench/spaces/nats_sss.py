@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
-import io
-import struct
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...datasets.files import find
-from ...datasets.unpickle import NUMPY, Allowed, unpickle
 from ...datasets.tasks import Task
-from ...errors import ArchitectureError, DataFileError
-from ..progress import Progress
+from ...errors import ArchitectureError
+from .nats_simple import TASKS, Accuracy, Release
 from .nb201 import EDGES, Cell, ReLUConvBN, ResNetBasicblock, parse
 from .space import SPACES, Space, Truth
 
@@ -29,24 +18,8 @@ WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64)
 CELL: Cell = parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|")
 
 _STAGES = 5
-_SOURCE = "nats-sss"
-#: The keys of epochs in a record.
-_HYPERPARAMETERS = {1: "01", 12: "12", 90: "90"}
-#: By task and kind of accuracy, the data set that was trained on and the set that was evaluated.
-_EVALUATED = {
-    ("cifar10", "test"): ("cifar10", "ori-test"),
-    ("cifar10", "valid"): ("cifar10-valid", "x-valid"),
-    ("cifar100", "test"): ("cifar100", "x-test"),
-    ("cifar100", "valid"): ("cifar100", "x-valid"),
-    ("imagenet16-120", "test"): ("ImageNet16-120", "x-test"),
-    ("imagenet16-120", "valid"): ("ImageNet16-120", "x-valid"),
-}
-# Validation on CIFAR-10 is of networks trained on half of its images, elsewhere of the same ones as the test.
-_WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
-#: Bytes that a record may unpack to; official ones have about 84,000.
-_LARGEST = 1 << 24
-#: Records that take more than a second or two to read.
-_MANY = 400
+#: By name, the epochs that its networks were trained for, and on what they were evaluated.
+_ACCURACIES = {f"{kind}-{epochs}": Accuracy(kind, epochs) for epochs in (90, 12, 1) for kind in ("test", "valid")}
 
 
 def widths(architecture: str) -> tuple[int, ...]:
@@ -166,12 +139,7 @@ class NatsBenchSize(Space):
     size = len(WIDTHS) ** _STAGES
     paper = "Dong et al., NATS-Bench, TPAMI 2021"
     truths: Mapping[str, Mapping[str, str]] = {
-        task: {
-            f"{kind}-{epochs}": f"{words} after {epochs} epochs, mean over seeds (simple release of NATS-Bench)"
-            for epochs in (90, 12, 1)
-            for kind, words in _WORDS.items()
-        }
-        for task in ("cifar10", "cifar100", "imagenet16-120")
+        task: {name: accuracy.label for name, accuracy in _ACCURACIES.items()} for task in TASKS
     }
 
     def architecture(self, index: int) -> str:
@@ -187,14 +155,8 @@ class NatsBenchSize(Space):
         return Network(widths(architecture), task.num_classes)
 
     def read_truth(self, task: str, which: str) -> Truth:
-        """Read accuracies by official index; NaN where the folder has no record.
-
-        Every record is a file of its own; the whole release takes about two minutes.
-        """
-        values = _read(find(_SOURCE, self.folder).parent, task, which, self)
-        known = int(np.isfinite(values).sum())
-        records = "" if known == self.size else f", {known} of {self.size} records at hand"
-        return Truth(f"{task}/{which}", self.truths[task][which] + records, values)
+        """Read accuracies by official index; NaN where the folder has no record."""
+        return Release("nats-sss", _ACCURACIES, self.index, self.size).truth(task, which, self.folder)
 
     def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters, the record's own: 11,714 to 713,674 for ten classes."""
@@ -214,97 +176,6 @@ class NatsBenchSize(Space):
             side = side // 2 if _reduces(stage) else side
             total += _weights(stage, inputs, outputs)[0] * side**2
         return total
-
-
-def _scalar(kind: Any, raw: bytes) -> float:
-    # A numpy number is a float here; no other kind is in the official records.
-    if (kind.code, kind.order) != ("f8", "<"):
-        raise ValueError("a number of other than float64")
-    value: float
-    (value,) = struct.unpack("<d", raw)
-    return value
-
-
-_ALLOWED: Allowed = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("numpy", "dtype"): NUMPY["numpy", "dtype"],
-    ("numpy.core.multiarray", "scalar"): _scalar,
-    ("numpy._core.multiarray", "scalar"): _scalar,
-}
-
-
-@dataclass(frozen=True)
-class _Compressed:
-    """A file of bz2, opened as what is in it."""
-
-    path: Path
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    def open(self, _: str) -> io.BytesIO:
-        with self.path.open("rb") as packed, bz2.open(packed) as stream:
-            try:
-                content = stream.read(_LARGEST + 1)
-            except OSError:  # bz2's own, which has no number
-                raise ValueError("no bz2") from None
-        if len(content) > _LARGEST:
-            raise ValueError(f"more than {_LARGEST} bytes")
-        return io.BytesIO(content)
-
-
-def read_compressed(path: Path) -> Any:
-    """Read one `.pickle.pbz2` of the simple release, making nothing but containers, numbers and texts.
-
-    Raises:
-        DataFileError: The file cannot be read, is torn, or names anything else; nothing of it was run.
-    """
-    # The reader of pickles opens its path and names it in errors, and asks no more of it.
-    return unpickle(cast("Path", _Compressed(path)), _ALLOWED)
-
-
-def _read(folder: Path, task: str, which: str, space: NatsBenchSize) -> NDArray[np.float64]:
-    """Read one accuracy of every record in the folder, in percent, by index."""
-    kind, _, epochs = which.partition("-")
-    values = np.full(space.size, np.nan)
-    paths = sorted(folder.glob("[0-9]*.pickle.pbz2"))
-    progress = Progress(f"reading {len(paths)} records", len(paths)) if len(paths) > _MANY else None
-    for path in paths:
-        record = read_compressed(path)
-        if progress:
-            progress.advance(1)
-        try:
-            index, accuracy = _accuracy(record, *_EVALUATED[task, kind], int(epochs), space)
-            if index != int(path.name.partition(".")[0]):
-                raise ValueError(f"it is network {index}")
-        except (ArchitectureError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise DataFileError(
-                f"data file {path}: expected a record with {task}/{which} ({type(error).__name__}: {error})"
-            ) from None
-        if not 0 < accuracy <= 100:
-            raise DataFileError(f"data file {path}: expected an accuracy above 0 and up to 100 %, got {accuracy}")
-        if not np.isnan(values[index]):
-            raise DataFileError(f"data file {path}: network {index} stands there twice")
-        values[index] = accuracy
-    if progress:
-        progress.close()
-    if np.isnan(values).all():
-        raise DataFileError(
-            f"data folder {folder} has no records: unpack the simple release of NATS-Bench (sss) there, see "
-            "https://github.com/D-X-Y/NATS-Bench"
-        )
-    return values
-
-
-def _accuracy(
-    record: Mapping[str, Any], trained: str, evaluated: str, epochs: int, space: NatsBenchSize
-) -> tuple[int, float]:
-    trainings = record[_HYPERPARAMETERS[epochs]]
-    seeds = trainings["dataset_seed"][trained]
-    if not seeds:
-        raise ValueError(f"no seeds of {trained}")
-    accuracies = [trainings["all_results"][trained, seed]["eval_acc1es"][f"{evaluated}@{epochs - 1}"] for seed in seeds]
-    return space.index(trainings["arch_str"]), float(np.mean(accuracies))
 
 
 SPACES.add(NatsBenchSize.name, NatsBenchSize)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import torch
@@ -259,13 +259,17 @@ class NasBench201(Space):
         """Return the official index of a text."""
         return _indices()[parse(architecture)]
 
+    def index_of(self, operations: Iterable[str]) -> int:
+        """Return the index of a cell's operations, in the order of the text; KeyError if it is no cell."""
+        return _indices()[tuple(operations)]
+
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
         return Network(parse(architecture), task.num_classes)
 
     def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies by official index."""
-        return read_truth(task, which, self.folder, _indices())
+        return read_truth(task, which, self.folder, self)
 
     def traits(self, architecture: str) -> Mapping[str, float]:
         """Return the convolutions of a cell, its isomorphism class, and whether an operation does not reach the output.

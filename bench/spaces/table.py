@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import platformdirs
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...errors import ArchitectureError, DataFileError
+from ..store import write_atomically
 
 T = TypeVar("T")
 
@@ -122,3 +128,72 @@ def table(
         raise DataFileError(f"data file {path} lists no networks: get it anew")
     values = np.asarray(list(found.values()), dtype=np.float64).reshape(len(found), len(names))
     return Table(path, tuple(found), {name: values[:, i].copy() for i, name in enumerate(names)})
+
+
+def converted(originals: Sequence[Path], name: str, version: int, read: Callable[[], Table]) -> Table:
+    """Read a large table once and keep it as Parquet; later calls read that, which takes milliseconds.
+
+    The copy lies in `.zcbench/` beside the original, or in the user's cache where that folder cannot be written. Its
+    name is the hash of the original's bytes and of the reader's version, so it never stands for another file; one that
+    is torn is made anew, and older ones of the same name are removed.
+
+    Args:
+        originals: The files that `read` reads, in one folder.
+        name: What to call the copy.
+        version: Of the reader: goes up when the same files give another table.
+        read: Reads the originals.
+
+    Raises:
+        DataFileError: What `read` raises, or an original cannot be read.
+    """
+    digest = _digest(originals, name, version)
+    folder = originals[0].parent
+    places = [platformdirs.user_cache_path("zcbench") / "tables"]
+    if folder.stat().st_mode & 0o222:  # whoever may do everything respects a folder that is not to be written
+        places.insert(0, folder / ".zcbench")
+    for place in places:
+        if (copy := _copy(place / f"{name}-{digest}.parquet", digest, folder)) is not None:
+            return copy
+    found = read()
+    columns = {"architecture": pa.array(found.architectures), **{k: pa.array(v) for k, v in found.columns.items()}}
+    content = pa.BufferOutputStream()
+    kept = pa.table(columns).replace_schema_metadata({"zcbench.digest": digest, "zcbench.path": str(found.path)})
+    pq.write_table(kept, content, compression="zstd", write_page_checksum=True)
+    for place in places:
+        with contextlib.suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            write_atomically(place / f"{name}-{digest}.parquet", content.getvalue().to_pybytes())
+            if place.parent == folder:  # the cache may hold conversions of other folders
+                for old in place.glob(f"{name}-*.parquet"):
+                    if digest not in old.name:
+                        old.unlink(missing_ok=True)
+            break
+    return found
+
+
+def _digest(originals: Sequence[Path], name: str, version: int) -> str:
+    total = hashlib.sha256(f"{name} {version}".encode())
+    for path in originals:
+        try:
+            with path.open("rb") as stream:
+                total.update(f"\n{path.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}".encode())
+        except OSError as error:
+            raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
+    return total.hexdigest()[:32]
+
+
+def _copy(path: Path, digest: str, folder: Path) -> Table | None:
+    """Read a conversion; None where there is none, or it is not what it says."""
+    try:
+        kept = pq.ParquetFile(path, page_checksum_verification=True).read()
+        metadata = kept.schema.metadata or {}
+        if metadata.get(b"zcbench.digest") != digest.encode():
+            return None
+        architectures, *columns = kept.columns
+        named = zip(kept.column_names[1:], columns, strict=True)
+        values = {name: np.array(column.to_numpy(), dtype=np.float64) for name, column in named}
+        # The same files may lie elsewhere by now.
+        original = folder / Path(metadata[b"zcbench.path"].decode()).name
+        return Table(original if original.exists() else folder, tuple(architectures.to_pylist()), values)
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        return None
