@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...datasets.files import find
 from ...datasets.tasks import Task
 from ...errors import ArchitectureError, DataFileError, one_line
-from .space import SPACES, Space, Truth
+from .space import SPACES, Convolution, Space, Truth
 
 STEM_CHANNELS = 32
 HEAD_CHANNELS = 1280
@@ -142,29 +142,21 @@ def _layer(layer: Layer) -> nn.Module:
     return nn.Identity() if stride == 1 and inputs == outputs else ConvBN(inputs, outputs, 1, stride)
 
 
-class _Convolution(NamedTuple):
-    """What it costs: its weights, the channels of its batch norm, and the side of its output map."""
-
-    weights: int
-    channels: int
-    side: int
-
-
-def _convolutions(architecture: str, image_size: int) -> Iterator[_Convolution]:
+def _convolutions(architecture: str, image_size: int) -> Iterator[Convolution]:
     side = image_size
-    yield _Convolution(27 * STEM_CHANNELS, STEM_CHANNELS, side)
+    yield Convolution(27 * STEM_CHANNELS, STEM_CHANNELS, side)
     for choice, inputs, outputs, stride in layers(architecture):
         smaller = -(-side // stride)
         if choice in BOTTLENECKS:
             expansion, kernel = BOTTLENECKS[choice]
             hidden = expansion * inputs
-            yield _Convolution(inputs * hidden, hidden, side)
-            yield _Convolution(kernel**2 * hidden, hidden, smaller)
-            yield _Convolution(hidden * outputs, outputs, smaller)
+            yield Convolution(inputs * hidden, hidden, side)
+            yield Convolution(kernel**2 * hidden, hidden, smaller)
+            yield Convolution(hidden * outputs, outputs, smaller)
         elif stride != 1 or inputs != outputs:
-            yield _Convolution(inputs * outputs, outputs, smaller)
+            yield Convolution(inputs * outputs, outputs, smaller)
         side = smaller
-    yield _Convolution(STAGES[-1][1] * HEAD_CHANNELS, HEAD_CHANNELS, side)
+    yield Convolution(STAGES[-1][1] * HEAD_CHANNELS, HEAD_CHANNELS, side)
 
 
 class NasBenchMacro(Space):

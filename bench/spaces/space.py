@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,6 +35,14 @@ class Truth:
     name: str
     label: str
     values: NDArray[np.float64]
+
+
+class Convolution(NamedTuple):
+    """What a convolution and its batch norm cost: weights, channels of the norm, and the side of the output map."""
+
+    weights: int
+    channels: int
+    side: int
 
 
 class Space(ABC):
