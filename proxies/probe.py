@@ -537,6 +537,19 @@ class Probe:
         self._seconds[key] = time.perf_counter() - start
         return result
 
+    def missing(self, needs: Iterable[Need]) -> int:
+        """Return how many forward passes some needs take that have not run, or have been let go."""
+        return len({forward_of(need) for need in needs} - self._traces.keys())
+
+    def keep(self, needs: Iterable[Need]) -> None:
+        """Let go of what no forward pass behind some needs has left; asked for again, it runs again."""
+        kept = {forward_of(need) for need in needs}
+        for forward in [forward for forward in self._traces if forward not in kept]:
+            self._forget(forward)
+            self._weights.pop(forward, None)
+            self._pairs = {g: pairs for g, pairs in self._pairs.items() if g.backward.forward != forward}
+        self._per_image = {n: found for n, found in self._per_image.items() if forward_of(n) in kept}
+
     def _forget(self, forward: Forward) -> None:
         self._traces.pop(forward, None)
         self._gradients = {b: g for b, g in self._gradients.items() if b.forward != forward}

@@ -202,7 +202,14 @@ def score_all(net: nn.Module, x: Tensor, y: Tensor | None, proxies: Sequence[Pro
         One score per proxy, in their order. A proxy that fails says so in its status; the others go on.
     """
     probe = Probe(net, x, y, seed=seed, plan=chain.from_iterable(proxy.needs for proxy in proxies))
-    return [_score(probe, proxy) for proxy in proxies]
+    waiting, scores = list(proxies), {}
+    while waiting:
+        # Whoever can do with the passes that are there goes first, so that each can soon be let go.
+        proxy = min(waiting, key=lambda proxy: probe.missing(proxy.needs))
+        waiting.remove(proxy)
+        scores[proxy.name] = _score(probe, proxy)
+        probe.keep(chain.from_iterable(proxy.needs for proxy in waiting))
+    return [scores[proxy.name] for proxy in proxies]
 
 
 def _score(probe: Probe, proxy: Proxy) -> Score:
