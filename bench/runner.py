@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import platform
 import resource
+import signal
 import sys
 import time
 import uuid
@@ -118,6 +119,8 @@ class _Scorer(pl.LightningModule):
         with torch.enable_grad(), _exact_cuda():
             rows = list(self._rows(job))
         self.writer.add(rows)
+        if self.trainer.received_sigterm:  # Lightning takes note of it, and goes on predicting
+            raise SystemExit(128 + signal.SIGTERM)
         return len(rows)  # Lightning takes None for a mistake
 
     def _rows(self, job: Job) -> Iterator[Row]:

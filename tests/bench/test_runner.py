@@ -89,6 +89,19 @@ def test_nothing_is_computed_twice(reference: pd.DataFrame, tmp_path: Path) -> N
     assert records[0]["environment"]["torch"] == torch.__version__
 
 
+def test_a_run_that_is_told_to_end_ends_with_the_network_under_way(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "zcbench", "run", "--sample", "200", "--batch_sizes", "[4]", "--tracker", "none"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not Store(tmp_path / "results").parts() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    kept = Store(tmp_path / "results").read()
+    assert 0 < len(kept) < 12 * 200
+    assert len(kept) % 12 == 0
+
+
 def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path) -> None:
     arguments = ["--sample", "12", "--batch_sizes", "[4]", "--tracker", "none", "--trainer.devices", "2"]
 
