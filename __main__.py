@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .bench.spaces import Space
     from .bench.study import Study
+    from .bench.summary import Ranking
     from .datasets import ImageDataModule
 
 DEFAULT_STUDY = "quickstart"
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(commands: Sequence[Namespace]) -> int:
     """Score networks of a space and print how well every proxy ranks them."""
     configs = [_study_config(arguments) for arguments in commands]
-    from .bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
+    from .bench.report.table import as_json, as_markdown, as_svg, terminal
     from .bench.runner import run as run_study
     from .bench.study import resolve
     from .bench.summary import select, summarise
@@ -84,11 +85,17 @@ def run(commands: Sequence[Namespace]) -> int:
             from .bench.tracking import track
 
             print(track(study, rows, found), file=sys.stderr)
-    if rankings and form in (texts := {"csv": as_csv, "json": as_json, "markdown": as_markdown}):
+    if rankings and form in (texts := {"csv": _csv, "json": as_json, "markdown": as_markdown}):
         print(texts[form](rankings), end="")
     for folder in dict.fromkeys(config.out for config in configs):
         print(f"scores: {folder}", file=sys.stderr)
     return 0
+
+
+def _csv(rankings: Sequence[Ranking]) -> str:
+    from .bench.report.table import as_csv
+
+    return as_csv([ranking.flat() for ranking in rankings])
 
 
 def _at_hand(studies: Sequence[Callable[[], Study]]) -> list[Study]:
@@ -489,7 +496,11 @@ def _listings() -> dict[str, Any]:
             {
                 "name": space.name,
                 "networks": _size(space),
-                "accuracies": [f"{task}/{which}" for task, known in space.truths.items() for which in known],
+                # The default of every task, and how many others there are; --json has all of them in words.
+                "accuracies": [
+                    f"{task}/{next(iter(known))}" + (f" (+{len(known) - 1})" if len(known) > 1 else "")
+                    for task, known in space.truths.items()
+                ],
                 "paper": space.paper,
                 "truths": {
                     f"{task}/{which}": text for task, known in space.truths.items() for which, text in known.items()

@@ -40,7 +40,7 @@ OPERATIONS = (
 #: The longest text of a genotype; official ones have about 450 characters.
 _LONGEST = 2_000
 _FORM = "Genotype(normal=[(op, input), ...], normal_concat=[...], reduce=[...], reduce_concat=[...])"
-_LIST = r"(\[[^\[\]]*\]|range\(\d{1,2}, \d{1,2}\))"
+_LIST = r"(\[[^\[\]]*\]|range\([0-9]{1,2}, [0-9]{1,2}\))"
 _GENOTYPE = re.compile(
     rf"Genotype\(normal=(\[[^\[\]]*\]), normal_concat={_LIST}, reduce=(\[[^\[\]]*\]), reduce_concat={_LIST}\)"
 )
@@ -110,7 +110,10 @@ def check(genotype: Genotype) -> None:
 
 
 def _edges(text: str) -> tuple[Edge, ...]:
-    return tuple((operation, source) for operation, source in ast.literal_eval(text))
+    edges = tuple(ast.literal_eval(text))
+    if not all(type(edge) is tuple and len(edge) == 2 for edge in edges):
+        raise ValueError(f"expected pairs in {text[:40]}")
+    return edges
 
 
 def _nodes(text: str) -> tuple[int, ...]:
