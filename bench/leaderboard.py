@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +18,10 @@ import pyarrow.parquet as pq
 
 from ..errors import ResultsError, one_line
 from .board import Board, boards, from_record
+from .detail import Detail, detail
 from .report.page import page
 from .report.table import as_csv, as_markdown
+from .stats import resamples
 from .store import KEY, Store, write_atomically
 from .summary import Ranking, select_rows, summarise
 
@@ -33,6 +37,7 @@ class Standing:
 
     board: Board
     rankings: Sequence[Ranking]
+    details: Sequence[Detail]
 
 
 def write(results: Path, out: Path) -> list[Standing]:
@@ -55,7 +60,7 @@ def write(results: Path, out: Path) -> list[Standing]:
         _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
         _TABLE: _csv(standings),
         "leaderboard.md": as_markdown([r for s in standings for r in s.rankings]),
-        "index.html": page([(s.board, s.rankings) for s in standings]),
+        "index.html": page([(s.board, s.rankings, s.details) for s in standings]),
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -91,9 +96,25 @@ def verify(folder: Path) -> list[str]:
 
 
 def _standing(board: Board, rows: pd.DataFrame) -> Standing:
-    known = set(board.recipe.versions)
-    extra = [_baseline(board, name) for name in BASELINES if name not in known]
-    return Standing(board, summarise(board.recipe, pd.concat([select_rows(rows, board.recipe), *extra])))
+    recipe = board.recipe
+    extra = [_baseline(board, name) for name in BASELINES if name not in recipe.versions]
+    every = pd.concat([select_rows(rows, recipe), *extra])
+    rankings = summarise(recipe, every)
+    trained = np.isfinite(recipe.values)
+    sizes = {name: values[trained] for name, values in board.sizes.items()}
+    weights = resamples(len(trained), recipe.resamples)[:, trained]
+    by_proxy = dict(iter(every.groupby(["proxy", "batch_size"])))
+
+    def of(ranking: Ranking) -> Detail:
+        group = by_proxy[ranking.proxy, ranking.batch_size]
+        scores = group.pivot(index="architecture", columns="seed", values="value").loc[recipe.architectures]
+        lower = ranking.proxy in recipe.lower
+        values, accuracies = scores.to_numpy()[trained], recipe.values[trained]
+        return detail(values, accuracies, sizes, weights, ranking.correlation, higher_is_better=not lower)
+
+    # NumPy works outside of Python's lock.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return Standing(board, rankings, list(pool.map(of, rankings)))
 
 
 def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
@@ -122,7 +143,12 @@ def _baseline(board: Board, name: str) -> pd.DataFrame:
 
 
 def _csv(standings: Sequence[Standing]) -> str:
-    return as_csv([ranking for standing in standings for ranking in standing.rankings])
+    records = [
+        ranking.flat() | {"board": standing.board.name} | detail.flat()
+        for standing in standings
+        for ranking, detail in zip(standing.rankings, standing.details, strict=True)
+    ]
+    return as_csv(records)
 
 
 def _differences(written: str, anew: str) -> Iterator[str]:

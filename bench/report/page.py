@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ..board import Board
+from ..detail import Detail
 from ..summary import Ranking
 from .published import published
 
@@ -41,6 +42,12 @@ _HEADINGS = (
     ("τ top 10 % by accuracy", "among the most accurate networks"),
     ("τ top 10 % by score", "among those with the highest scores"),
     ("overlap", "share of the one top 10 % that is in the other"),
+    ("regret", "percent by which the best of the ten highest scores misses the best network"),
+    (
+        "ρ | params",
+        "partial Spearman: what is left when parameters are taken out of scores and accuracies; * if the sign turns",
+    ),
+    ("ρ | MACs", "the same of multiply-accumulates"),
     ("cover", "share of finite scores"),
     ("ms", "median per network, alone"),
     ("published ρ / τ", "by others, on the networks named in the last column"),
@@ -49,9 +56,9 @@ _HEADINGS = (
 _BASELINES = {"params", "macs", "random"}
 
 
-def page(standings: Sequence[tuple[Board, Sequence[Ranking]]]) -> str:
+def page(standings: Sequence[tuple[Board, Sequence[Ranking], Sequence[Detail]]]) -> str:
     """Return the page; equal boards give equal bytes."""
-    sections = "\n".join(_section(board, rankings) for board, rankings in standings)
+    sections = "\n".join(_section(*standing) for standing in standings)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>zcbench leaderboard</title>\n'
         f"<style>{_STYLE}</style></head><body>\n<h1>zcbench leaderboard</h1>\n"
@@ -60,10 +67,10 @@ def page(standings: Sequence[tuple[Board, Sequence[Ranking]]]) -> str:
     )
 
 
-def _section(board: Board, rankings: Sequence[Ranking]) -> str:
+def _section(board: Board, rankings: Sequence[Ranking], details: Sequence[Detail]) -> str:
     recipe = board.recipe
     heads = "".join(f'<th title="{html.escape(why)}">{html.escape(name)}</th>' for name, why in _HEADINGS)
-    rows = "\n".join(_row(ranking) for ranking in rankings)
+    rows = "\n".join(map(_row, rankings, details))
     facts = [
         f"accuracy: {recipe.truth}: {recipe.label}",
         f"networks: {len(recipe.accuracies)}, seeds: {' '.join(map(str, recipe.seeds))}",
@@ -78,8 +85,9 @@ def _section(board: Board, rankings: Sequence[Ranking]) -> str:
     )
 
 
-def _row(r: Ranking) -> str:
+def _row(r: Ranking, d: Detail) -> str:
     c = r.correlation
+    given = [d.conditional[name] for name in ("given_params", "given_macs")]
     theirs = published().get((r.space, r.accuracy.partition("/")[0], r.proxy))
     figures = [_number(value) for value in (theirs.rho, theirs.tau)] if theirs else []
     cells = [
@@ -92,6 +100,8 @@ def _row(r: Ranking) -> str:
         _cell(c.tau_top_accuracy, _number(c.tau_top_accuracy)),
         _cell(c.tau_top_score, _number(c.tau_top_score)),
         _cell(c.top_overlap, _number(c.top_overlap)),
+        _cell(d.regret_10, "" if math.isnan(d.regret_10) else f"{d.regret_10:.2f}"),
+        *(_cell(g.rho, _number(g.rho) + ("*" if g.rho_sign_change else "")) for g in given),
         _cell(r.coverage, f"{100 * r.coverage:.1f}%"),
         _cell(r.ms, f"{r.ms:.3g}"),
         _cell(theirs.rho if theirs and theirs.rho is not None else math.nan, " / ".join(figures)),

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -84,11 +85,11 @@ def as_markdown(rankings: Sequence[Ranking]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_csv(rankings: Sequence[Ranking]) -> str:
-    """Write one line per proxy, all digits."""
+def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Write one line per proxy, all digits; what a record lacks is left empty."""
     text = io.StringIO()
-    records = [ranking.flat() for ranking in rankings]
-    writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue()

@@ -75,7 +75,7 @@ class Nds(ListedSpace):
         folder: The data folder.
     """
 
-    paper = "Radosavovic et al., On Network Design Spaces for Visual Recognition, ICCV 2019"
+    paper = "Radosavovic et al., ICCV 2019"
 
     def __init__(self, sweep: str, folder: Path | None = None) -> None:
         super().__init__(folder)

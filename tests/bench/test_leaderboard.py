@@ -100,7 +100,7 @@ def test_the_page_needs_nothing_else(board: Path) -> None:
     page = Page(text)
     assert page.addresses == []
     assert "http" not in text
-    assert set(page.rows) == {13}
+    assert set(page.rows) == {16}
     assert len(page.rows) == 2 + 8 + 3
     assert "nb201 on cifar10-samples, 12 networks, 2 seeds" in text
 
