@@ -180,7 +180,8 @@ def test_ndcg_equals_its_definition(n: int, k: int) -> None:
 
 
 def test_ndcg_by_hand() -> None:
-    # The chosen one is a point worse than the best, so it is worth half; with 1000 % it would be worth nothing.
+    # The chosen one is a point worse than the best, so it is worth half; without any accuracy it is worth nothing.
+    assert ndcg(np.array([2.0, 1]), np.array([0.0, 100]), 1) == 0
     assert ndcg(np.array([2.0, 1]), np.array([93.0, 94]), 1) == near((2**93 - 1) / (2**94 - 1))
     assert ndcg(np.array([1.0, 2]), np.array([93.0, 94]), 1) == 1
     assert ndcg(np.array([1.0, 2]), np.array([93.0, 94]), 1, higher_is_better=False) == near(0.5)
