@@ -60,7 +60,7 @@ def from_record(record: Mapping[str, Any], where: str) -> Board:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ResultsError(
             f"{where} is no record of a run that this zcbench reads ({type(error).__name__}: "
-            f"{one_line(str(error))[:80]}): run the study again, what is scored is not computed anew"
+            f"{one_line(str(error))[:80]}): delete it and run the study again; scores are kept"
         ) from None
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -151,6 +152,12 @@ def _peak_mib(device: torch.device) -> float:
     """Return the most memory that this worker has held so far: on the GPU, or resident in the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
+    try:
+        # Where there is one; what getrusage says begins with the memory of the process that started this one.
+        status = Path("/proc/self/status").read_text("utf-8")
+        return int(status.split("VmHWM:")[1].split()[0]) / 2**10
+    except (OSError, LookupError):
+        pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 

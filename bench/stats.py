@@ -48,7 +48,7 @@ def spearman(scores: Vector, truth: Vector) -> float:
     """
     if _silent(scores, truth):
         return math.nan
-    g, h = _grades(scores), _grades(truth)
+    g, h = grades(scores), grades(truth)
     return float(g @ h / math.sqrt((g @ g) * (h @ h)))
 
 
@@ -97,6 +97,12 @@ def weighted_kendall(scores: Vector, truth: Vector, *, higher_is_better: bool = 
         weights[np.argsort(-(ranks * len(truth) + others))] = 1 / np.arange(1, len(truth) + 1)
         taus.append(weights @ pairs / math.sqrt((weights @ untied[0]) * (weights @ untied[1])))
     return sign * float(sum(taus)) / 2
+
+
+def grades(values: Vector) -> Vector:
+    """Return how many more values each is above than below `(n,)`: mid-ranks less their mean, twice."""
+    ranks, counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
+    return above(ranks, counts, counts.cumsum()).astype(np.float64)
 
 
 def tied(values: Vector) -> float:
@@ -409,11 +415,6 @@ def _silent(scores: Vector, truth: Vector) -> bool:
     if not (np.isfinite(scores).all() and np.isfinite(truth).all()):
         raise ValueError("coefficient: expected finite values, got NaN or infinity: leave these networks out")
     return len(scores) < 3 or bool(scores.min() == scores.max() or truth.min() == truth.max())
-
-
-def _grades(values: Vector) -> Vector:
-    ranks, counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
-    return above(ranks, counts, counts.cumsum()).astype(np.float64)
 
 
 def _unit(values: Vector) -> Vector:

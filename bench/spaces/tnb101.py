@@ -166,7 +166,7 @@ class MicroCell(nn.Module):
 
     def __init__(self, cell: Cell, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.outputs, self.stride = outputs, stride
+        self.widening, self.stride = outputs // inputs, stride
         self.edges = nn.ModuleDict(
             {
                 str(i): _operation(operation, *((outputs, outputs, 1) if source else (inputs, outputs, stride)))
@@ -189,7 +189,8 @@ class MicroCell(nn.Module):
 
     def zeros(self, x: Tensor) -> Tensor:
         """Return a node without edges: zero times its input, in the shape of the others."""
-        return 0 * x[:, :1, :: self.stride, :: self.stride].expand(-1, self.outputs, -1, -1)
+        # By a ratio, not by a number of channels, so that a thin copy of the network fits together.
+        return 0 * x[:, :, :: self.stride, :: self.stride].repeat(1, self.widening, 1, 1)
 
 
 def _operation(name: str, inputs: int, outputs: int, stride: int) -> nn.Module:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
+from zcbench import score
 from zcbench.bench.spaces import SPACES, Space
 from zcbench.bench.spaces.tnb101 import (
     BasicBlock,
@@ -248,11 +249,12 @@ def test_all_of_a_decoder_is_used() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", SEVEN)
-@pytest.mark.parametrize("architecture", ["64-41414-1_20_013", "64-4333-basic"])
+@pytest.mark.parametrize(
+    ("architecture", "task"),
+    # Maps from the macro network alone: its features are small, so the decoder is quick.
+    [*(("64-4333-basic", task) for task in SEVEN), *(("64-41414-1_20_013", task) for task in SEVEN[:4])],
+)
 def test_networks_run_both_ways(architecture: str, task: str) -> None:
-    if architecture.endswith("013") and TASKS[task].outputs == "maps":
-        pytest.skip("takes long; the macro network has the same decoder")
     network = space_of(architecture).build(architecture, TASKS[task], 0)
     passes: dict[str, int] = {}
     for name, module in network.named_modules():
@@ -296,6 +298,11 @@ def test_networks_without_a_path_give_their_bias(cell: str) -> None:
     # The zeros are made of the input, so that whoever asks for its gradient gets one.
     gradient, *_ = torch.autograd.grad(outputs.sum(), [network.get_parameter("encoder.stem.0.weight")])
     assert not gradient.any()
+
+
+def test_nodes_without_edges_fit_a_thin_copy() -> None:
+    network = MICRO.build("64-41414-0_00_210", TASKS["cifar10"], 0)
+    assert score(network, images(TASKS["cifar10"], 4), proxies=["linear_regions"])["linear_regions"].status == "ok"
 
 
 # Edges are skips, identities at equal shapes: a cell multiplies its input by the number of paths from node 0 to 3.
@@ -395,7 +402,7 @@ def test_tiles_pass_the_encoder_one_by_one() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "task", "count"),
-    [(MICRO, "class_scene", 40), (MACRO, "class_scene", 15), (MICRO, "jigsaw", 20), (MACRO, "jigsaw", 20)],
+    [(MICRO, "class_scene", 18), (MACRO, "class_scene", 8), (MICRO, "jigsaw", 8), (MACRO, "jigsaw", 6)],
     ids=["micro-class_scene", "macro-class_scene", "micro-jigsaw", "macro-jigsaw"],
 )
 def test_synflow_ranks_as_that_of_naslib(space: Space, task: str, count: int, real_data: Path) -> None:
