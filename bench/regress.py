@@ -33,7 +33,7 @@ AGREEMENT = 0.99
 MOVED = 10
 
 #: What decides the last digits of a score.
-_PINNED = ("torch", "numpy", "scipy", "machine", "cpu")
+_PINNED = ("torch", "numpy", "scipy", "machine", "cpu", "processor")
 #: Parts of a recipe without which scores are not comparable.
 _FIXED = ("protocol", "device", "truth", "batches", "accuracies")
 #: Settings that change no score.

@@ -76,8 +76,20 @@ def environment() -> dict[str, str]:
         **{package: version(package) for package in packages},
         "machine": platform.machine(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
+        "processor": _processor(),
         "system": platform.platform(),
     }
+
+
+def _processor() -> str:
+    """Return the model of the processor: sums are blocked by the size of its caches."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor()
+    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    known = [found[name] for name in ("model name", "cpu family", "model", "stepping", "cache size") if name in found]
+    return " ".join(known) or platform.processor()
 
 
 class _Jobs(torch.utils.data.Dataset[Job]):
