@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ..errors import ResultsError, one_line
 from .board import Board, boards, from_record
 from .detail import Detail, detail
+from .progress import Progress
 from .report.page import page
 from .report.table import as_csv, as_markdown
 from .stats import resamples
@@ -52,7 +53,7 @@ def write(results: Path, out: Path) -> list[Standing]:
     found = boards(results)
     rows = Store(results).read()
     frames = [_rows(board, rows) for board in found]
-    standings = [_standing(board, frame) for board, frame in zip(found, frames, strict=True)]
+    standings = _ranked(found, frames)
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
@@ -91,8 +92,20 @@ def verify(folder: Path) -> list[str]:
     if not isinstance(documents, list):
         raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards")
     found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
-    standings = [_standing(board, _rows(board, rows)) for board in found]
+    standings = _ranked(found, [_rows(board, rows) for board in found])
     return [*_differences(written, _csv(standings)), *(fault for s in standings for fault in _broken(s, rows))]
+
+
+def _ranked(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> list[Standing]:
+    progress = Progress(f"ranking {len(found)} boards", len(found))
+    try:
+        standings = []
+        for board, frame in zip(found, frames, strict=True):
+            standings.append(_standing(board, frame))
+            progress.advance(1)
+        return standings
+    finally:
+        progress.close()
 
 
 def _standing(board: Board, rows: pd.DataFrame) -> Standing:

@@ -136,8 +136,9 @@ def test_a_folder_is_read_once(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     for _ in range(2):
         for task in SETS:
             for which in space_at(name, tmp_path).truths[task]:
-                if which in {DEFAULT[name], "simple-valid-12", "valid-12"}:
-                    assert space_at(name, tmp_path).truth(task, DEFAULT[name]).values[7] == 81
+                # Seed 777 alone is in the record; other accuracies of NAS-Bench-201 are in other files.
+                if name == "nats_sss" or (which.startswith("simple") and which[-3:] not in {"888", "999"}):
+                    assert space_at(name, tmp_path).truth(task, which).values[7] == 81
     assert reads == [path]
     # Another byte, another table.
     write(name, tmp_path, 7, record(name, 7, 83.0))
