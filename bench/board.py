@@ -23,24 +23,39 @@ class Board:
     """One leaderboard: a recipe, and what is known of its networks beside their accuracy.
 
     Attributes:
-        name: Space, images and networks, or what the configuration calls it.
+        title: What the configuration calls it, with a version, or else space, data set and protocol.
+        name: Space, images, networks, seeds and accuracies in words.
         recipe: What its scores are.
         sizes: `params`, `macs` and whatever the space knows of its networks, by name `(n,)`.
         environments: Of the runs that it is joined from, the newest first.
+        superseded: Proxies with a version whose scores are left out, as a newer run had another.
     """
 
+    title: str
     name: str
     recipe: Recipe
     sizes: Mapping[str, NDArray[np.float64]]
     environments: tuple[Mapping[str, str], ...]
+    superseded: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Eight digits that two boards share only if their networks, images, seeds, accuracies and protocol are one."""
+        return hashlib.sha256(json.dumps(_identity(self.recipe)).encode()).hexdigest()[:8]
+
+    def identity(self) -> dict[str, str]:
+        """Return what tables name it by."""
+        return {"id": self.id, "title": self.title}
 
     def document(self) -> dict[str, Any]:
         """Return what JSON can hold, the inverse of `from_record`."""
         return {
+            "title": self.title,
             "name": self.name,
             "recipe": self.recipe.document(),
             "sizes": {name: values.tolist() for name, values in self.sizes.items()},
             "environments": list(self.environments),
+            "superseded": list(self.superseded),
         }
 
 
@@ -56,7 +71,10 @@ def from_record(record: Mapping[str, Any], where: str) -> Board:
         if any(values.shape != (len(recipe.accuracies),) for values in sizes.values()):
             raise ValueError(f"expected sizes of {len(recipe.accuracies)} networks")
         environments = tuple(record.get("environments") or [record["environment"]])
-        return Board(record.get("name") or _name(recipe), recipe, sizes, environments)
+        given = record.get("title") or record.get("config", {}).get("name")
+        title = one_line(str(given)) if given else _title(recipe)
+        superseded = tuple(map(str, record.get("superseded", ())))
+        return Board(title, record.get("name") or _name(recipe), recipe, sizes, environments, superseded)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ResultsError(
             f"{where} is no record of a run that this zcbench reads ({type(error).__name__}: "
@@ -84,7 +102,7 @@ def boards(folder: Path) -> list[Board]:
         found[key] = _joined(found[key], board) if key in found else board
     if not found:
         raise ResultsError(f"results {folder} hold no runs: start one with zcbench run --out {folder}")
-    return sorted(found.values(), key=lambda board: board.name)
+    return sorted(found.values(), key=lambda board: (board.name, board.id))
 
 
 def _identity(recipe: Recipe) -> tuple[Any, ...]:
@@ -110,13 +128,23 @@ def _joined(newer: Board, older: Board) -> Board:
     environments = tuple(
         {json.dumps(e, sort_keys=True): e for e in (*newer.environments, *older.environments)}.values()
     )
-    return Board(newer.name, recipe, {**older.sizes, **newer.sizes}, environments)
+    others = (f"{name} {version}" for name, version in b.versions.items() if a.versions.get(name, version) != version)
+    superseded = _union(newer.superseded, (*older.superseded, *others))
+    title = older.title if newer.title == _title(a) else newer.title
+    return Board(title, newer.name, recipe, {**older.sizes, **newer.sizes}, environments, superseded)
 
 
 def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
+def _title(recipe: Recipe) -> str:
+    return f"{recipe.space}-{recipe.dataset} v{recipe.protocol}"
+
+
 def _name(recipe: Recipe) -> str:
+    batches = f", batches of {' '.join(map(str, recipe.batch_sizes))}" if len(recipe.batch_sizes) > 1 else ""
     seeds = f", {len(recipe.seeds)} seeds" if len(recipe.seeds) > 1 else ""
-    return f"{recipe.space} on {recipe.dataset}, {len(recipe.accuracies)} networks{seeds}, {recipe.truth}"
+    if len(recipe.seeds) == 1 and recipe.seeds != [0]:
+        seeds = f", seed {recipe.seeds[0]}"
+    return f"{recipe.space} on {recipe.dataset}, {len(recipe.accuracies)} networks{batches}{seeds}, {recipe.truth}"

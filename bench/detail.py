@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from .explain import Conditional, among, given, representatives, within
 from .stats import Correlation, Matrix, Vector, coefficients
-from .tops import choose, tops
+from .tops import Tops, choose, tops
 
 #: How many networks a search would train.
 CHOSEN = 10
+#: Where the curves over the cut-off are drawn, as shares of the networks.
+CUTS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Detail:
         best_percentile: Percent of the other networks that score below the most accurate one.
         conditional: Both coefficients given params, given MACs, and where a space knows of it within equal numbers of
             convolutions, one network of every isomorphism class, and without unreachable operations.
+        curve: The top at every cut-off of `CUTS`.
     """
 
     pearson: float
@@ -40,14 +43,23 @@ class Detail:
     regret_10: float
     best_percentile: float
     conditional: Mapping[str, Conditional]
+    curve: Tops
 
     def flat(self) -> dict[str, float | str]:
         """Return one level of plain values, for CSV; a change of sign is flagged where its interval excludes zero."""
-        record: dict[str, float | str] = {k: v for k, v in vars(self).items() if k != "conditional"}
+        record: dict[str, float | str] = {k: v for k, v in vars(self).items() if k not in {"conditional", "curve"}}
         for name, found in self.conditional.items():
             record |= {f"rho_{name}": found.rho, f"rho_{name}_low": found.rho_low, f"rho_{name}_high": found.rho_high}
             record |= {f"tau_{name}": found.tau, f"sign_change_{name}": "yes" if found.rho_sign_change else ""}
         return record
+
+    def points(self) -> list[dict[str, float]]:
+        """Return the curve, one record per cut-off, for CSV."""
+        names = [name for name in vars(self.curve) if name not in {"n", "shares"}]
+        return [
+            {"share": share, "n": self.curve.n} | {name: float(getattr(self.curve, name)[i]) for name in names}
+            for i, share in enumerate(self.curve.shares.tolist())
+        ]
 
 
 def detail(
@@ -70,8 +82,8 @@ def detail(
         higher_is_better: Which end of the scores is their top.
     """
     found = coefficients(scores, truth, higher_is_better=higher_is_better)
-    top = tops(scores, truth, (0.1,), higher_is_better=higher_is_better)
-    choice = choose(scores, truth, min(CHOSEN, len(truth)), higher_is_better=higher_is_better)
+    top = tops(scores, truth, CUTS, higher_is_better=higher_is_better)
+    choice = choose(scores, truth, max(1, min(CHOSEN, len(truth))), higher_is_better=higher_is_better)
     conditional = {f"given_{name}": given(scores, truth, sizes[name], weights, overall) for name in ("params", "macs")}
     if "convolutions" in sizes:
         conditional["within_convolutions"], _ = within(scores, truth, sizes["convolutions"], weights, overall)
@@ -84,9 +96,10 @@ def detail(
         pearson=found.pearson,
         weighted_tau=found.weighted_tau,
         ties=found.ties,
-        precision_10=float(top.precision[0]),
-        ndcg_10=float(top.ndcg[0]),
+        precision_10=float(top.precision[CUTS.index(0.1)]),
+        ndcg_10=float(top.ndcg[CUTS.index(0.1)]),
         regret_10=choice.regret,
         best_percentile=choice.percentile,
         conditional=conditional,
+        curve=top,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,35 +17,58 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import ResultsError, one_line
+from .ablation import Ablation, ablate, drawn_by_seed
 from .board import Board, boards, from_record
-from .detail import Detail, detail
+from .compare import Agreed, Transferred, across
 from .progress import Progress
+from .report import figures
+from .report.ablation import as_markdown as ablation_as_markdown
 from .report.page import page
 from .report.table import as_csv, as_markdown
-from .stats import resamples
+from .sample import in_threads, measure, union
+from .standing import Standing, stand
 from .store import KEY, Store, write_atomically
-from .summary import Ranking, select_rows, summarise
 
-#: Always there: what has no claim to know anything, and what every proxy has to beat.
-BASELINES = ("params", "macs", "random")
-
-_SCORES, _BOARDS, _TABLE = "scores.parquet", "boards.json", "leaderboard.csv"
+_SCORES, _BOARDS, _FIGURES = "scores.parquet", "boards.json", "figures"
+#: What may be there, and is written only if there is something to say.
+_TABLES = (
+    "leaderboard.csv",
+    "curves.csv",
+    "differences.csv",
+    "agreement.csv",
+    "transfer.csv",
+    "ablation.csv",
+    "seeds.csv",
+    "trends.csv",
+)
+_TEXTS = ("leaderboard.md", "ablation.md", "index.html")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One board and how its proxies rank, the best Spearman first."""
+class Leaderboard:
+    """All that the boards of a results folder say.
 
-    board: Board
-    rankings: Sequence[Ranking]
-    details: Sequence[Detail]
+    Attributes:
+        standings: Board by board.
+        ablations: Of boards with several seeds or batch sizes, and of boards whose seeds drew the networks too.
+        agreements: Between boards on the same networks, with the first of both.
+        transfers: What is chosen by the scores of one board, by the accuracies of another.
+    """
+
+    standings: Sequence[Standing]
+    ablations: Sequence[Ablation]
+    agreements: Sequence[tuple[Board, Agreed]]
+    transfers: Sequence[Transferred]
 
 
 def write(results: Path, out: Path) -> list[Standing]:
     """Rank the boards of a results folder and write tables, a page, and all that they are made of.
 
-    `out` gets `index.html`, `leaderboard.md` and `leaderboard.csv`, and beside them `scores.parquet` and `boards.json`,
-    from which `verify` makes the tables anew: the folder is complete by itself. Equal scores give equal bytes.
+    `out` gets `index.html`, `leaderboard.md` and `leaderboard.csv`; `curves.csv` over the cut-off, `differences.csv`
+    and `agreement.csv`; `transfer.csv` where boards share networks; where seeds or batch sizes were varied,
+    `ablation.csv` and `ablation.md` with `seeds.csv` and `trends.csv`; and `figures/` if matplotlib is there. Beside
+    them lie `scores.parquet` and `boards.json`, from which `verify` makes the tables anew: the folder is complete by
+    itself. Equal scores give equal bytes. What an earlier call has left there and this one does not write is removed.
 
     Raises:
         ResultsError: Scores are missing, or a folder cannot be read or written.
@@ -53,81 +76,87 @@ def write(results: Path, out: Path) -> list[Standing]:
     found = boards(results)
     rows = Store(results).read()
     frames = [_rows(board, rows) for board in found]
-    standings = _ranked(found, frames)
+    made = _made(found, frames)
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
+    drawings = figures.draw(made.standings, made.ablations) if figures.available() else {}
     texts = {
         _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
-        _TABLE: _csv(standings),
-        "leaderboard.md": as_markdown([r for s in standings for r in s.rankings]),
-        "index.html": page([(s.board, s.rankings, s.details) for s in standings]),
+        **_tables(made),
+        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
+        "index.html": page(made.standings, made.ablations, made.agreements, made.transfers, drawings),
+        **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
     }
+    if made.ablations:
+        texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        (out / _FIGURES if drawings else out).mkdir(parents=True, exist_ok=True)
         write_atomically(out / _SCORES, scores.getvalue().to_pybytes())
         for name, text in texts.items():
             write_atomically(out / name, text.encode())
+        for path in _left_over(out, texts):
+            path.unlink()
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
-    return standings
+    return list(made.standings)
 
 
 def verify(folder: Path) -> list[str]:
     """Make the tables of a leaderboard anew from its scores and return what is not as it says, one line each.
 
-    Beside equality with the written table, identities are checked: bounds, counts, parameters equal across seeds.
+    Beside equality with every written table, identities are checked: bounds, counts, parameters equal across seeds.
 
     Raises:
         ResultsError: The folder is no leaderboard, or a file of it is torn.
     """
     try:
         documents = json.loads((folder / _BOARDS).read_text("utf-8"))
-        written = (folder / _TABLE).read_text("utf-8")
+        written = {name: (folder / name).read_text("utf-8") for name in _TABLES if (folder / name).exists()}
         rows = pq.read_table(folder / _SCORES).to_pandas()
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise ResultsError(
             f"leaderboard {folder} is none, or torn ({one_line(str(error))[:80]}): make it anew"
         ) from None
-    if not isinstance(documents, list):
+    if not isinstance(documents, list) or not documents:
         raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards")
+    if missing := [name for name in (*KEY, "value", "status") if name not in rows]:
+        raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it anew")
+    if repeated := int(rows.duplicated(list(KEY)).sum()):
+        raise ResultsError(
+            f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it anew"
+        )
     found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
-    standings = _ranked(found, [_rows(board, rows) for board in found])
-    return [*_differences(written, _csv(standings)), *(fault for s in standings for fault in _broken(s, rows))]
+    made = _made(found, [_rows(board, rows) for board in found])
+    anew = _tables(made)
+    faults: list[str] = []
+    for name in _TABLES:
+        if name in written and name in anew:
+            faults += _differences(name, written[name], anew[name])
+        elif name in written:
+            faults.append(f"{name} is there, its scores give none")
+        elif name in anew:
+            faults.append(f"{name} is missing, its scores give one")
+    return [*faults, *(fault for s in made.standings for fault in _broken(s, rows))]
 
 
-def _ranked(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> list[Standing]:
+def _made(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard:
     progress = Progress(f"ranking {len(found)} boards", len(found))
     try:
         standings = []
         for board, frame in zip(found, frames, strict=True):
-            standings.append(_standing(board, frame))
+            standings.append(stand(board, frame))
             progress.advance(1)
-        return standings
     finally:
         progress.close()
-
-
-def _standing(board: Board, rows: pd.DataFrame) -> Standing:
-    recipe = board.recipe
-    extra = [_baseline(board, name) for name in BASELINES if name not in recipe.versions]
-    every = pd.concat([select_rows(rows, recipe), *extra])
-    rankings = summarise(recipe, every)
-    trained = np.isfinite(recipe.values)
-    sizes = {name: values[trained] for name, values in board.sizes.items()}
-    weights = resamples(len(trained), recipe.resamples)[:, trained]
-    by_proxy = dict(iter(every.groupby(["proxy", "batch_size"])))
-
-    def of(ranking: Ranking) -> Detail:
-        group = by_proxy[ranking.proxy, ranking.batch_size]
-        scores = group.pivot(index="architecture", columns="seed", values="value").loc[recipe.architectures]
-        lower = ranking.proxy in recipe.lower
-        values, accuracies = scores.to_numpy()[trained], recipe.values[trained]
-        return detail(values, accuracies, sizes, weights, ranking.correlation, higher_is_better=not lower)
-
-    # NumPy works outside of Python's lock.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return Standing(board, rankings, list(pool.map(of, rankings)))
+    samples = {s.board.id: s.sample for s in standings}
+    ablations = [s.ablation for s in standings if s.ablation]
+    for group in drawn_by_seed(found):
+        sample = union([samples[board.id] for board in group])
+        measured = in_threads(partial(measure, truth=sample.truth, weights=sample.weights), sample.panels)
+        ablations.append(ablate(group, sample, measured))
+    agreements, transfers = across([(s.board, s.sample) for s in standings])
+    return Leaderboard(standings, ablations, agreements, transfers)
 
 
 def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
@@ -141,40 +170,64 @@ def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
     return found[rows.columns]
 
 
-def _baseline(board: Board, name: str) -> pd.DataFrame:
-    """Return rows of a baseline that nobody had to compute."""
-    recipe = board.recipe
-    frames = []
-    for seed in recipe.seeds:
-        # RandomState's stream is frozen for good; the newer generators may change with numpy.
-        noise = np.random.RandomState(seed).random_sample(len(recipe.accuracies))
-        frame = pd.DataFrame({"architecture": recipe.architectures, "value": board.sizes.get(name, noise)})
-        frames.append(frame.assign(seed=seed))
-    return pd.concat(frames).assign(
-        proxy=name, batch_size=0, version=1, status="ok", message="", wall_s=0.0, peak_mib=0.0, pool=""
-    )
+def _tables(made: Leaderboard) -> dict[str, str]:
+    """Return the tables that have rows, by name."""
+    records: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+    for s in made.standings:
+        who = s.board.identity()
+        for ranking, detail in zip(s.rankings, s.details, strict=True):
+            records["leaderboard.csv"].append(ranking.flat() | {"board": s.board.name} | who | detail.flat())
+            of = who | {"proxy": ranking.proxy, "batch_size": ranking.batch_size}
+            records["curves.csv"] += [of | point for point in detail.points()]
+        for family, comparison in s.comparisons:
+            records["differences.csv"].append(who | _kind("proxies", family) | comparison.flat())
+        for family, agreed in s.agreements:
+            records["agreement.csv"].append(who | _agreed(agreed) | {"batch_size": family})
+    for board, agreed in made.agreements:
+        records["agreement.csv"].append(board.identity() | _agreed(agreed))
+    for transfer in made.transfers:
+        records["transfer.csv"].append(transfer.source.identity() | transfer.flat())
+    for a in made.ablations:
+        who = a.identity()
+        records["ablation.csv"] += [who | {"board": a.name} | row.flat() for row in a.spreads]
+        records["seeds.csv"] += [who | row.flat() for row in a.seeds]
+        records["trends.csv"] += [who | row.flat() for row in a.trends]
+        records["agreement.csv"] += [who | _agreed(row) for row in a.agreements]
+        records["differences.csv"] += [who | _kind("batch sizes", "") | row.flat() for row in a.differences]
+    return {name: as_csv(of) for name, of in records.items() if of}
 
 
-def _csv(standings: Sequence[Standing]) -> str:
-    records = [
-        ranking.flat() | {"board": standing.board.name} | detail.flat()
-        for standing in standings
-        for ranking, detail in zip(standing.rankings, standing.details, strict=True)
-    ]
-    return as_csv(records)
+def _kind(kind: str, family: str) -> dict[str, str]:
+    return {"kind": kind, "batch_size": family}
 
 
-def _differences(written: str, anew: str) -> Iterator[str]:
+def _agreed(row: Agreed) -> dict[str, Any]:
+    record = asdict(row)
+    return record | {"batch_size": "" if row.batch_size is None else row.batch_size}
+
+
+def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """Yield files of an earlier leaderboard that are none of this one's; figures of others are let alone."""
+    for name in (*_TABLES, *_TEXTS):
+        if name not in texts and (out / name).exists():
+            yield out / name
+    for path in sorted((out / _FIGURES).glob("*.svg")):
+        if f"{_FIGURES}/{path.name}" not in texts and figures.is_ours(path.read_text("utf-8", errors="replace")):
+            yield path
+
+
+def _differences(name: str, written: str, anew: str) -> Iterator[str]:
     old, new = (list(csv.DictReader(io.StringIO(text))) for text in (written, anew))
     if len(old) != len(new):
-        yield f"{_TABLE} has {len(old)} rows, its scores give {len(new)}"
+        yield f"{name} has {len(old)} rows, its scores give {len(new)}"
         return
     for line, (before, now) in enumerate(zip(old, new, strict=True), start=2):
+        of = " of ".join(now[column] for column in ("proxy", "space") if now.get(column))
         for column in now:
             if before.get(column) != now[column]:
                 yield (
-                    f"{_TABLE}, line {line}, {now['proxy']} of {now['space']}: {column} is {before.get(column)}, its "
-                    f"scores give {now[column]}"
+                    f"{name}, line {line}{of and ', '}{of}: {column} is {before.get(column)}, its scores give "
+                    f"{now[column]}"
                 )
 
 

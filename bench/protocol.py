@@ -43,6 +43,7 @@ class StudyConfig:
 
     Args:
         version: Of this file's format.
+        name: What its board is called, with a version that goes up with every change; by default space and data set.
         space: A benchmark space, see `zcbench list spaces`.
         dataset: The images, see `zcbench list datasets`.
         accuracy: Which trained accuracy scores are ranked against; default is the space's first for the data set.
@@ -61,6 +62,7 @@ class StudyConfig:
     """
 
     version: int = CONFIG_VERSION
+    name: str = ""
     space: str = "nb201"
     dataset: str = "cifar10"
     accuracy: str = "default"
@@ -79,7 +81,16 @@ class StudyConfig:
 
 
 def studies() -> dict[str, Path]:
-    """Return the configuration files that come with the package, by name."""
+    """Return the studies that come with the package, by name."""
+    return {name: path for name, path in _configs().items() if not name.startswith("evolution/")}
+
+
+def searches() -> dict[str, Path]:
+    """Return the searches for programs that come with the package, by name."""
+    return {name: path for name, path in _configs().items() if name.startswith("evolution/")}
+
+
+def _configs() -> dict[str, Path]:
     folder = Path(__file__).parent.parent / "configs"
     return {str(path.relative_to(folder).with_suffix("")): path for path in sorted(folder.rglob("*.yaml"))}
 

@@ -37,7 +37,7 @@ _PINNED = ("torch", "numpy", "scipy", "machine", "cpu", "processor")
 #: Parts of a recipe without which scores are not comparable.
 _FIXED = ("protocol", "device", "truth", "batches", "accuracies")
 #: Settings that change no score.
-_FREE = ("out", "data", "include", "tracker", "trainer", "resamples")
+_FREE = ("name", "out", "data", "include", "tracker", "trainer", "resamples")
 
 Outcome = Literal["same", "not comparable", "regressed"]
 
