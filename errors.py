@@ -28,6 +28,10 @@ class ArchitectureError(ZcbenchError, ValueError):
     """A text that does not describe a network of the space."""
 
 
+class ProgramError(ZcbenchError, ValueError):
+    """A text, tree or list of instructions that is not a program of the vocabulary."""
+
+
 class DataFileError(ZcbenchError):
     """A data file that is absent, torn, of another format, or unsafe to read."""
 
