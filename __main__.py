@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jsonargparse import ArgumentParser, Namespace
 
-from .bench.protocol import StudyConfig, describe, read_configs, studies
+from .bench.protocol import StudyConfig, describe, read_configs, searches, studies
 from .errors import AbsentFileError, ArchitectureError, ConfigError, DataFileError, ZcbenchError, one_line
+from .evolution.config import EngineConfig, EvolveConfig, Ground
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 DEFAULT_STUDY = "quickstart"
 #: Fields of a listing that only `--json` shows.
 HIDDEN = {"summary", "truths", "file"}
-INCLUDE = "Python files that register spaces, data sets or proxies of your own"
+INCLUDE = "Python files that register spaces, data sets or proxies of your own, or programs that evolve has found"
+PROGRAM = "a program file that evolve has found, as one more proxy"
 HEADINGS = {"version": "v", "direction": "better"}
 
 
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = [parser.parse_args(arguments) for arguments in _with_studies(given)]
         name = parsed[0].subcommand
         commands = [each[name] for each in parsed]
-        return run(commands) if name == "run" else COMMANDS[name](commands[0])
+        return SEVERAL[name](commands) if name in SEVERAL else COMMANDS[name](commands[0])
     except ZcbenchError as error:
         print(f"zcbench: {one_line(str(error))}", file=sys.stderr)
         return 2
@@ -194,7 +196,8 @@ def score(arguments: Namespace) -> int:
     if not 0 <= arguments.seed < 2**32:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {arguments.seed}")
     _include(arguments)
-    proxies = alone(arguments.proxies or PROXIES)
+    programs = _programs(arguments)
+    proxies = alone([*arguments.proxies, *programs] if arguments.proxies else PROXIES)
     images = DATASETS[arguments.dataset](data_folder(arguments.data))
     if (arguments.network is None) == (arguments.arch is None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")
@@ -216,7 +219,7 @@ def score(arguments: Namespace) -> int:
 
 
 def list_(arguments: Namespace) -> int:
-    """Show what there is: proxies, spaces, datasets or studies."""
+    """Show what there is: proxies, spaces, datasets, studies or searches."""
     _include(arguments)
     records = _listings()[arguments.kind]()
     if arguments.json:
@@ -326,13 +329,66 @@ def _download(name: str, folder: Path) -> int:
     return 0
 
 
+def evolve(commands: Sequence[Namespace]) -> int:
+    """Discover proxies, or aggregates of proxies, by genetic programming; or say what a program means."""
+    if commands[0].explain:
+        return _explain(commands[0])
+    from .evolution.search import search
+    from .plugins import load
+
+    for config in [_evolve_config(arguments) for arguments in commands]:
+        load(_listed(config.include))
+        tables, notes = search(config)
+        for table in tables:
+            _print(table)
+        for note in notes:
+            print(note, file=sys.stderr)
+    return 0
+
+
+def _explain(arguments: Namespace) -> int:
+    """Print a program as a tree and how it answers to the sizes of a layer; draw both if a folder is named."""
+    from .evolution.explain import as_tree, responses
+    from .evolution.found import Found, read
+    from .evolution.report import answers
+
+    text = arguments.explain
+    found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text)
+    program = found.tree()
+    print(as_tree(program))
+    if found.over != "statistics":
+        return 0
+    given = responses(program, arguments.draws, to_scalar=found.to_scalar)
+    _print(answers(given, arguments.draws))
+    if arguments.figure:
+        from .evolution.draw import explained
+
+        explained(Path(arguments.figure), program, given)
+        print(f"figure: {arguments.figure}", file=sys.stderr)
+    return 0
+
+
+def _evolve_config(arguments: Namespace) -> EvolveConfig:
+    from dataclasses import fields
+
+    values = arguments.as_dict()
+    chosen: dict[str, Any] = {field.name: values[field.name] for field in fields(EvolveConfig)}
+    for name in ("grounds", "tests"):
+        chosen[name] = [each if isinstance(each, Ground) else Ground(**each) for each in chosen[name]]
+    if isinstance(chosen["engine"], dict):
+        chosen["engine"] = EngineConfig(**chosen["engine"])
+    return EvolveConfig(**chosen)
+
+
 def _include(arguments: Namespace) -> None:
     from .plugins import load
 
-    load([arguments.include] if isinstance(arguments.include, str) else arguments.include)
+    load(_listed(arguments.include))
 
 
 COMMANDS = {"leaderboard": leaderboard, "check": check, "score": score, "list": list_, "data": data}
+#: Commands whose configuration file may list several.
+SEVERAL = {"run": run, "evolve": evolve}
 
 
 def _parser() -> Parser:
@@ -342,71 +398,95 @@ def _parser() -> Parser:
         prog="zcbench", description="How well do training-free proxies rank neural networks?", version=__version__
     )
     commands = parser.add_subcommands(required=True, metavar="COMMAND")
+    for command, add_arguments in (
+        (run, _run_arguments),
+        (leaderboard, _leaderboard_arguments),
+        (check, _check_arguments),
+        (score, _score_arguments),
+        (list_, _list_arguments),
+        (evolve, _evolve_arguments),
+        (data, _data_arguments),
+    ):
+        of = Parser(description=command.__doc__)
+        add_arguments(of)
+        commands.add_subcommand(command.__name__.rstrip("_"), of, help=command.__doc__)
+    return parser
 
-    study = Parser(description=run.__doc__)
-    study.add_argument("--config", action="config", help="a YAML file, or a name from `zcbench list studies`")
-    study.add_class_arguments(StudyConfig, as_group=False)
-    study.add_argument(
+
+def _run_arguments(parser: Parser) -> None:
+    parser.add_argument("--config", action="config", help="a YAML file, or a name from `zcbench list studies`")
+    parser.add_class_arguments(StudyConfig, as_group=False)
+    parser.add_argument("--program", action="append", default=[], help=PROGRAM)
+    parser.add_argument(
         "--format",
         choices=["table", "csv", "json", "markdown", "svg"],
         default="table",
         help="what goes to standard output",
     )
-    commands.add_subcommand("run", study, help=run.__doc__)
 
-    board = Parser(description=leaderboard.__doc__)
-    board.add_argument("--results", default="results", help="the results folder")
-    board.add_argument("--out", default="leaderboard", help="where tables and page go, or what to verify")
-    board.add_argument("--verify", action="store_true", help="make every number anew from the scores, and compare")
-    commands.add_subcommand("leaderboard", board, help=leaderboard.__doc__)
 
-    gate = Parser(description=check.__doc__)
-    gate.add_argument("--baseline", required=True, help="a JSON file, made with --update")
-    gate.add_argument("--results", default="results", help="the results folder")
-    gate.add_argument("--update", action="store_true", help="write the baseline instead of comparing with it")
-    gate.add_argument("--config", help="with --update: the study of a new baseline, a file or a name")
-    gate.add_argument("--rtol", type=float, help="relative tolerance of scores; by default 1e-5, in float64 1e-10")
-    gate.add_argument("--devices", type=int, default=1, help="worker processes")
-    gate.add_argument("--data", type=str, help="the data folder")
-    gate.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
-    gate.add_argument("--json", action="store_true", help="for machines")
-    gate.add_argument("--junit", help="also write a JUnit file there")
-    commands.add_subcommand("check", gate, help=check.__doc__)
+def _leaderboard_arguments(parser: Parser) -> None:
+    parser.add_argument("--results", default="results", help="the results folder")
+    parser.add_argument("--out", default="leaderboard", help="where tables and page go, or what to verify")
+    parser.add_argument("--verify", action="store_true", help="make every number anew from the scores, and compare")
 
-    one = Parser(description=score.__doc__)
-    one.add_argument("network", nargs="?", help="MODULE:FACTORY, a function without arguments that returns a network")
-    one.add_argument("--space", default="nb201", help="a benchmark space")
-    one.add_argument("--arch", help="the text or the index of one of its networks")
-    one.add_argument("--dataset", default="cifar10-samples", help="where the probe batch comes from")
-    one.add_argument("--batch_size", type=int, default=16, help="images in it")
-    one.add_argument("--seed", type=int, default=0, help="of initialisation, images and noise")
-    one.add_argument("--proxies", type=list[str], default=[], help="names; empty for all")
-    one.add_argument("--data", type=str, help="the data folder")
-    one.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
-    one.add_argument("--json", action="store_true", help="for machines")
-    commands.add_subcommand("score", one, help=score.__doc__)
 
-    what = Parser(description=list_.__doc__)
-    what.add_argument("kind", choices=["proxies", "spaces", "datasets", "studies"])
-    what.add_argument("--json", action="store_true", help="for machines, with every field")
-    what.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
-    commands.add_subcommand("list", what, help=list_.__doc__)
+def _check_arguments(parser: Parser) -> None:
+    parser.add_argument("--baseline", required=True, help="a JSON file, made with --update")
+    parser.add_argument("--results", default="results", help="the results folder")
+    parser.add_argument("--update", action="store_true", help="write the baseline instead of comparing with it")
+    parser.add_argument("--config", help="with --update: the study of a new baseline, a file or a name")
+    parser.add_argument("--rtol", type=float, help="relative tolerance of scores; by default 1e-5, in float64 1e-10")
+    parser.add_argument("--devices", type=int, default=1, help="worker processes")
+    parser.add_argument("--data", type=str, help="the data folder")
+    parser.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
+    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--junit", help="also write a JUnit file there")
 
-    files = Parser(description=data.__doc__)
-    files.add_argument("action", choices=["list", "where", "get", "verify"])
-    files.add_argument("name", nargs="?", help="what to get, a source of the list")
-    files.add_argument("--data", type=str, help="the data folder")
-    files.add_argument("--json", action="store_true", help="for machines, with every file")
-    commands.add_subcommand("data", files, help=data.__doc__)
-    return parser
+
+def _score_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "network", nargs="?", help="MODULE:FACTORY, a function without arguments that returns a network"
+    )
+    parser.add_argument("--space", default="nb201", help="a benchmark space")
+    parser.add_argument("--arch", help="the text or the index of one of its networks")
+    parser.add_argument("--dataset", default="cifar10-samples", help="where the probe batch comes from")
+    parser.add_argument("--batch_size", type=int, default=16, help="images in it")
+    parser.add_argument("--seed", type=int, default=0, help="of initialisation, images and noise")
+    parser.add_argument("--proxies", type=list[str], default=[], help="names; empty for all")
+    parser.add_argument("--program", action="append", default=[], help=PROGRAM)
+    parser.add_argument("--data", type=str, help="the data folder")
+    parser.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
+    parser.add_argument("--json", action="store_true", help="for machines")
+
+
+def _list_arguments(parser: Parser) -> None:
+    parser.add_argument("kind", choices=["proxies", "spaces", "datasets", "studies", "searches"])
+    parser.add_argument("--json", action="store_true", help="for machines, with every field")
+    parser.add_argument("--include", type=list[str] | str, default=[], help=INCLUDE)
+
+
+def _evolve_arguments(parser: Parser) -> None:
+    parser.add_argument("--config", action="config", help="a YAML file, or a name from `zcbench list searches`")
+    parser.add_class_arguments(EvolveConfig, as_group=False)
+    parser.add_argument("--explain", metavar="PROGRAM", help="say what this program means, its text or its file")
+    parser.add_argument("--draws", type=int, default=5000, help="with --explain: random tensors of every shape")
+    parser.add_argument("--figure", help="with --explain: an SVG file to draw")
+
+
+def _data_arguments(parser: Parser) -> None:
+    parser.add_argument("action", choices=["list", "where", "get", "verify"])
+    parser.add_argument("name", nargs="?", help="what to get, a source of the list")
+    parser.add_argument("--data", type=str, help="the data folder")
+    parser.add_argument("--json", action="store_true", help="for machines, with every file")
 
 
 def _with_studies(arguments: list[str]) -> list[list[str]]:
     """Give `run` its default study, let studies be named, and return the arguments of every study that a file lists."""
-    if not arguments or arguments[0] != "run" or {"-h", "--help"} & set(arguments):
+    if not arguments or arguments[0] not in {"run", "evolve"} or {"-h", "--help"} & set(arguments):
         return [arguments]
     expanded = [part for a in arguments for part in (a.split("=", 1) if a.startswith("--config=") else [a])]
-    if "--config" not in expanded:
+    if arguments[0] == "run" and "--config" not in expanded:
         values = dict(pairwise(part for a in expanded for part in (a.split("=", 1) if a.startswith("--") else [a])))
         # The accuracies that the default study names are NAS-Bench-201's on CIFAR-10.
         here = values.get("--space", "nb201") == "nb201" and "cifar10" in values.get("--dataset", "cifar10").split("-")
@@ -415,13 +495,13 @@ def _with_studies(arguments: list[str]) -> list[list[str]]:
     every = [expanded]
     for place, argument in enumerate(expanded[:-1]):
         if argument == "--config":
-            configs = read_configs(_study_file(expanded[place + 1]))
+            configs = read_configs(_config_file(expanded[place + 1]))
             every = [[*each[: place + 1], config, *each[place + 2 :]] for each in every for config in configs]
     return every
 
 
-def _study_file(name: str) -> Path:
-    known = studies()
+def _config_file(name: str) -> Path:
+    known = studies() | searches()
     bare = name.removeprefix("configs/").removesuffix(".yaml")
     return known[bare] if bare in known and not Path(name).exists() else Path(name)
 
@@ -435,7 +515,24 @@ def _study_config(arguments: Namespace) -> StudyConfig:
     chosen: dict[str, Any] = {field.name: values[field.name] for field in fields(StudyConfig)}
     if isinstance(chosen["trainer"], dict):
         chosen["trainer"] = TrainerConfig(**chosen["trainer"])
+    if programs := _programs(arguments):
+        # Workers that are spawned read these files themselves.
+        chosen["include"] = [*_listed(chosen["include"]), *arguments.program]
+        chosen["proxies"] = chosen["proxies"] and list(dict.fromkeys([*chosen["proxies"], *programs]))
     return StudyConfig(**chosen)
+
+
+def _programs(arguments: Namespace) -> list[str]:
+    """Register the programs that are named and return their names."""
+    if not arguments.program:
+        return []
+    from .evolution.found import register
+
+    return [register(Path(file)) for file in arguments.program]
+
+
+def _listed(names: list[str] | str) -> list[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def _from_factory(text: str, seed: int) -> nn.Module:
@@ -523,10 +620,16 @@ def _listings() -> dict[str, Any]:
             for images in (make(None) for make in DATASETS.values())
         ]
 
-    def configs() -> list[dict[str, Any]]:
-        return [{"name": name, "what": describe(path), "file": path.name} for name, path in studies().items()]
+    def configs(known: dict[str, Path]) -> list[dict[str, Any]]:
+        return [{"name": name, "what": describe(path), "file": path.name} for name, path in known.items()]
 
-    return {"proxies": proxies, "spaces": spaces, "datasets": datasets, "studies": configs}
+    return {
+        "proxies": proxies,
+        "spaces": spaces,
+        "datasets": datasets,
+        "studies": lambda: configs(studies()),
+        "searches": lambda: configs(searches()),
+    }
 
 
 def _table(*columns: str, title: str | None = None) -> Table:

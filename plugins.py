@@ -1,7 +1,7 @@
 """What others add: a file named on the command line, or an installed package that declares an entry point.
 
 Both are ordinary modules that register what they bring when they are imported: `SPACES.add`, `DATASETS.add`,
-`TASKS.add` or `@register` for a proxy. A package declares
+`TASKS.add` or `@register` for a proxy. A JSON file is a program that `zcbench evolve` has found. A package declares
 
     [project.entry-points."zcbench"]
     my_space = "my_package.my_space"
@@ -33,6 +33,11 @@ def load(files: Iterable[str | Path] = ()) -> None:
         _run(entry.module, f"entry point {entry.name} = {entry.value}")
     for file in files:
         path = Path(file).absolute()
+        if path.suffix == ".json":
+            from .evolution.found import register
+
+            register(path)
+            continue
         if not path.is_file() or path.suffix != ".py" or not path.stem.isidentifier():
             raise ConfigError(f"include: expected a Python file whose name is an identifier, got {file}")
         if str(path.parent) not in sys.path:

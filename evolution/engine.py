@@ -1,0 +1,369 @@
+"""The evolution (Algorithm 1 of EZNAS): DEAP's selection, variation and hall of fame over programs that never change.
+
+Every draw comes from one generator whose state is saved with each generation, so a run that was killed ends as it
+would have ended. Where programs are measured, and on what, is the problem's business.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from deap import algorithms, base, tools
+
+from ..bench.progress import Progress
+from ..bench.store import write_atomically
+from ..errors import ConfigError, ResultsError, one_line
+from .config import EngineConfig
+from .fitness import NOTHING
+from .programs import Program
+
+G = TypeVar("G")
+
+#: Programs grown in vain, for each that is wanted, after which there is no hope for more.
+PATIENCE = 2000
+
+
+class Problem(Protocol):
+    """What programs are measured by."""
+
+    objectives: int
+
+    def valid(self, programs: Sequence[Program]) -> list[bool]:
+        """Return which programs give numbers."""
+
+    def draw(self, rng: random.Random) -> Any:
+        """Draw what a generation is measured on."""
+
+    def fitness(self, programs: Sequence[Program], drawn: Any) -> list[tuple[float, ...]]:
+        """Return the fitness of every program on what was drawn, `NOTHING` where it has none.
+
+        One number, or several of which none is to be dominated.
+        """
+
+
+class Representation(Protocol[G]):
+    """What programs are written as while they are bred."""
+
+    def grow(self, rng: random.Random, low: int, high: int) -> G:
+        """Grow one at random."""
+
+    def cross(self, rng: random.Random, first: G, second: G) -> G:
+        """Make a child of two."""
+
+    def mutate(self, rng: random.Random, genome: G) -> G:
+        """Make a mutant."""
+
+    def express(self, genome: G) -> Program:
+        """Return the program in its canonical form."""
+
+    def parse(self, text: str) -> G:
+        """Return what `str` has made a text of, or what a program's text stands for."""
+
+
+class _One(base.Fitness):
+    weights = (1.0,)
+
+
+class _Smaller(base.Fitness):
+    weights = (1.0, -1.0)
+
+
+class _TwoSmaller(base.Fitness):
+    weights = (1.0, 1.0, -1.0)
+
+
+@dataclass
+class Individual(Generic[G]):
+    """A program, what it is bred as, and its fitness, as DEAP handles them."""
+
+    genome: G
+    program: Program
+    fitness: base.Fitness
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is recorded of a generation.
+
+    Attributes:
+        generation: Its number; 0 is the first.
+        best: The highest fitness.
+        median: Of those that rank anything.
+        hall: The highest fitness so far.
+        ranking: Share of the programs that rank anything.
+        validity: Share of the programs grown or bred that were valid.
+        diversity: Share of distinct sub-expressions among all nodes of the population.
+        size: Mean number of nodes.
+        height: Mean height.
+        wall_s: Seconds it took.
+        program: The best, as text.
+    """
+
+    generation: int
+    best: float
+    median: float
+    hall: float
+    ranking: float
+    validity: float
+    diversity: float
+    size: float
+    height: float
+    wall_s: float
+    program: str
+
+
+@dataclass
+class State:
+    """All that a search has come to: nothing else decides how it goes on."""
+
+    generation: int = -1
+    rng: Any = None
+    population: list[tuple[str, list[float]]] = field(default_factory=list)
+    hall: list[tuple[str, list[float]]] = field(default_factory=list)
+    records: list[Generation] = field(default_factory=list)
+
+
+def evolve(
+    problem: Problem,
+    representation: Representation[G],
+    config: EngineConfig,
+    folder: Path,
+    recipe: dict[str, Any],
+    *,
+    each: Callable[[State], None] = lambda state: None,
+) -> State:
+    """Search, from where a folder's state is, and return the last state.
+
+    Args:
+        problem: Terminals, primitives and fitness.
+        representation: Trees or register machines.
+        config: Hyper-parameters.
+        folder: Where `state.json` is kept.
+        recipe: All that decides how the search goes; a state of another recipe is not gone on from.
+        each: Called after every generation with the state.
+
+    Raises:
+        ConfigError: A hyper-parameter makes no sense, a program to start with is none, or no valid program is found.
+        ResultsError: The folder holds another search, or a torn state.
+    """
+    _check(config)
+    path = folder / "state.json"
+    state = _read(path, recipe) if path.exists() else State()
+    search = _Search(problem, representation, config, state)
+    progress = Progress("generations", config.generations + 1)
+    progress.update(state.generation + 1)
+    try:
+        while state.generation < config.generations:
+            search.step()
+            document = asdict(state) | {"recipe": recipe}
+            write_atomically(path, json.dumps(document, indent=1).encode())
+            each(state)
+            progress.advance(1)
+    finally:
+        progress.close()
+    if not state.hall:
+        raise ConfigError(
+            "engine: no program of any generation ranks anything: expected accuracies that differ, or more generations"
+        )
+    return state
+
+
+class _Search(Generic[G]):
+    def __init__(self, problem: Problem, representation: Representation[G], config: EngineConfig, state: State) -> None:
+        self.problem, self.representation, self.config, self.state = problem, representation, config, state
+        self.rng = random.Random(config.seed)
+        if state.rng is not None:
+            self.rng.setstate(state.rng)
+        kinds = {(False, 1): _One, (True, 1): _Smaller, (True, 2): _TwoSmaller}
+        if (config.pareto, problem.objectives) not in kinds:
+            raise ConfigError("engine: expected pareto with two objectives, and not more than two")
+        self.kind = kinds[config.pareto, problem.objectives]
+        self.toolbox = base.Toolbox()
+        self.toolbox.register("clone", copy.copy)
+        self.toolbox.register("mate", self._mate)
+        self.toolbox.register("mutate", self._mutate)
+        self.hall = tools.HallOfFame(config.hall, similar=lambda a, b: bool(a.program == b.program))
+        self.hall.update([self._known(text, values) for text, values in state.hall])
+        self.tried = self.found = 0
+
+    def step(self) -> None:
+        """Make and measure the next generation."""
+        started = time.perf_counter()
+        self.tried = self.found = 0
+        config, state = self.config, self.state
+        genomes: dict[Program, G] = {}
+        if state.generation < 0:
+            known = [self.representation.parse(text) for text in config.start]
+            genomes |= {self.representation.express(genome): genome for genome in known}
+        else:
+            immigrants = math.floor(config.immigrants * config.population)
+            genomes |= self._children(config.population - immigrants)
+        genomes |= self._immigrants(config.population - len(genomes), genomes)
+        drawn = self.problem.draw(self.rng)
+        fitness = self.problem.fitness(list(genomes), drawn)
+        population = [self._measured(g, p, f) for (p, g), f in zip(genomes.items(), fitness, strict=True)]
+        self.hall.update([individual for individual in population if individual.fitness.values[0] > NOTHING])
+        state.generation += 1
+        state.population = [(str(i.genome), list(i.fitness.values)) for i in population]
+        state.hall = [(str(i.genome), list(i.fitness.values)) for i in self.hall]
+        state.records.append(self._record(population, time.perf_counter() - started))
+        state.rng = self.rng.getstate()
+
+    def _children(self, count: int) -> dict[Program, G]:
+        """Breed distinct valid programs from the last population."""
+        config = self.config
+        population = [self._known(text, values) for text, values in self.state.population]
+        with _stream(self.rng):
+            parents: list[Individual[G]] = (
+                tools.selNSGA2(population, min(config.parents, len(population)))
+                if config.pareto
+                else tools.selTournament(population, config.parents, config.tournament)
+            )
+
+        def breed(wanted: int) -> list[G]:
+            with _stream(self.rng):
+                bred = algorithms.varOr(parents, self.toolbox, wanted, config.crossover, config.mutation)
+            return [individual.genome for individual in bred]
+
+        return self._valid(count, breed, {})
+
+    def _immigrants(self, count: int, taken: Mapping[Program, G]) -> dict[Program, G]:
+        """Grow distinct valid programs."""
+        low, high = self.config.min_height, self.config.max_height
+        return self._valid(
+            count, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)], taken
+        )
+
+    def _valid(self, count: int, make: Callable[[int], list[G]], taken: Mapping[Program, G]) -> dict[Program, G]:
+        found: dict[Program, G] = {}
+        tried = 0
+        while len(found) < count:
+            # At least a handful: their validity is tested together, which shares work.
+            genomes = make(max(count - len(found), 8))
+            tried += len(genomes)
+            fresh: dict[Program, G] = {}
+            for genome in genomes:
+                program = self.representation.express(genome)
+                known = program in taken or program in found
+                if program.args and program.height <= self.config.height_limit and not known:
+                    fresh.setdefault(program, genome)
+            valid = self.problem.valid(list(fresh))
+            good = {p: g for (p, g), fit in zip(fresh.items(), valid, strict=True) if fit}
+            self.found += len(good)
+            found |= dict(itertools.islice(good.items(), count - len(found)))
+            if tried > PATIENCE * (1 + count):
+                raise ConfigError(
+                    f"engine: of {tried} programs only {len(found)} are valid and distinct, {count} are wanted: "
+                    "expected a smaller population, higher trees or other terminals"
+                )
+        self.tried += tried
+        return found
+
+    # DEAP draws from Python's global generator, which `_stream` has lent it; so do the operators that it calls.
+    def _mate(self, first: Individual[G], second: Individual[G]) -> tuple[Individual[G], Individual[G]]:
+        return self._fresh(self.representation.cross(_lent(), first.genome, second.genome)), second
+
+    def _mutate(self, individual: Individual[G]) -> tuple[Individual[G]]:
+        return (self._fresh(self.representation.mutate(_lent(), individual.genome)),)
+
+    def _fresh(self, genome: G, program: Program | None = None) -> Individual[G]:
+        return Individual(genome, program or self.representation.express(genome), self.kind())
+
+    def _measured(self, genome: G, program: Program, fitness: tuple[float, ...]) -> Individual[G]:
+        taken = self.config.parsimony * program.size
+        values = tuple(value - taken if value > NOTHING else value for value in fitness)
+        individual = self._fresh(genome, program)
+        individual.fitness.values = (*values, float(program.size)) if self.config.pareto else values
+        return individual
+
+    def _known(self, text: str, values: Sequence[float]) -> Individual[G]:
+        individual = self._fresh(self.representation.parse(text))
+        individual.fitness.values = tuple(values)
+        return individual
+
+    def _record(self, population: Sequence[Individual[G]], wall_s: float) -> Generation:
+        values = np.array([i.fitness.values[0] for i in population])
+        ranking = values > NOTHING
+        best = max(population, key=lambda i: i.fitness.values[0])
+        nodes = [node for i in population for node in i.program.nodes()]
+        return Generation(
+            generation=self.state.generation,
+            best=float(values.max()),
+            median=float(np.median(values[ranking])) if ranking.any() else math.nan,
+            hall=float(self.hall[0].fitness.values[0]) if len(self.hall) else math.nan,
+            ranking=float(ranking.mean()),
+            validity=self.found / self.tried if self.tried else 1.0,
+            diversity=len(set(nodes)) / len(nodes),
+            size=float(np.mean([i.program.size for i in population])),
+            height=float(np.mean([i.program.height for i in population])),
+            wall_s=round(wall_s, 3),
+            program=str(best.program),
+        )
+
+
+@contextmanager
+def _stream(rng: random.Random) -> Iterator[None]:
+    """Lend a generator to DEAP, which draws from Python's global one, and put that back as it was."""
+    before = random.getstate()
+    random.setstate(rng.getstate())
+    try:
+        yield
+    finally:
+        rng.setstate(random.getstate())
+        random.setstate(before)
+
+
+def _lent() -> random.Random:
+    return random._inst  # type: ignore[attr-defined,no-any-return]
+
+
+def _check(config: EngineConfig) -> None:
+    if config.generations < 0 or config.population < 2 or not config.parents >= 2 or config.tournament < 1:
+        raise ConfigError(
+            "engine: expected generations >= 0, population >= 2, parents >= 2 and tournament >= 1, got "
+            f"{config.generations}, {config.population}, {config.parents}, {config.tournament}"
+        )
+    if not (0 <= config.immigrants <= 1 and config.crossover >= 0 and config.mutation >= 0):
+        raise ConfigError("engine: expected shares and probabilities from 0 to 1")
+    if config.crossover + config.mutation > 1:
+        raise ConfigError(
+            f"engine: expected crossover + mutation of at most 1, got {config.crossover} + {config.mutation}"
+        )
+    if not 1 <= config.min_height <= config.max_height <= config.height_limit:
+        raise ConfigError(
+            "engine: expected 1 <= min_height <= max_height <= height_limit, got "
+            f"{config.min_height}, {config.max_height}, {config.height_limit}"
+        )
+
+
+def _read(path: Path, recipe: dict[str, Any]) -> State:
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        found = document.pop("recipe")
+        records = [Generation(**record) for record in document.pop("records")]
+        version, internal, gauss = document.pop("rng")
+        rng = (version, tuple(internal), gauss)
+        random.Random().setstate(rng)
+        lists = {
+            name: [(str(text), [*values]) for text, values in document.pop(name)] for name in ("population", "hall")
+        }
+        state = State(document["generation"], rng, **lists, records=records)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ResultsError(f"state {path} is torn ({one_line(str(error))[:80]}): delete it to begin anew") from None
+    if found != json.loads(json.dumps(recipe)):
+        differing = sorted(k for k in {*found, *recipe} if found.get(k) != json.loads(json.dumps(recipe)).get(k))
+        raise ResultsError(
+            f"out: {path.parent} holds another search ({', '.join(differing)} differ): choose another folder"
+        )
+    return state

@@ -1,0 +1,169 @@
+"""Programs measured by how they rank trained networks, from stored statistics."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bank import Handle
+from .evaluate import Aggregation, Plan, ToScalar
+from .fitness import Objective, Sign, Vector, coefficient, fitness
+from .programs import Program
+from .statistics import Statistics
+from .workers import Workers
+
+#: Networks of a ground that a program has to give numbers on before it is measured.
+TRIAL = 2
+
+#: What is drawn for a generation: networks by ground.
+Drawn = Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The networks of one ground.
+
+    Attributes:
+        name: Space, images, batch size and seed.
+        handles: Their statistics.
+        accuracies: Of the same networks `(n,)`.
+        lacking: Why networks that belong here are left out.
+    """
+
+    name: str
+    handles: Sequence[Handle]
+    accuracies: Vector
+    lacking: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What makes a score of a program on a network, beside the program."""
+
+    to_scalar: ToScalar = "mean"
+    aggregation: Aggregation = "mean"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What makes a fitness of scores.
+
+    Attributes:
+        draw: Networks of a ground that a generation is measured on; 0 for all.
+        grounds: Grounds that it is measured on; 0 for all.
+        objective: The coefficient at one ground.
+        top: The share that is the most accurate, for the objective `top`.
+        sign: Whether coefficients may have any sign, or must have the same at all grounds.
+    """
+
+    draw: int = 20
+    grounds: int = 4
+    objective: Objective = "tau"
+    top: float = 0.1
+    sign: Sign = "any"
+
+
+class NetworkProblem:
+    """Scores of programs are kept, so that no network is visited twice with one program.
+
+    Args:
+        pools: The networks of every ground.
+        reading: What makes a score.
+        measure: What makes a fitness.
+        workers: Who evaluates.
+    """
+
+    objectives = 1
+
+    def __init__(self, pools: Sequence[Pool], reading: Reading, measure: Measure, workers: Workers) -> None:
+        self.pools, self.reading, self.measure, self.workers = pools, reading, measure, workers
+        self.starts = np.cumsum([0, *(len(pool.handles) for pool in pools)])
+        self.handles = [handle for pool in pools for handle in pool.handles]
+        self._known: dict[Program, tuple[Vector, NDArray[np.bool_]]] = {}
+
+    def valid(self, programs: Sequence[Program]) -> list[bool]:
+        """Return which programs give finite scores on few networks of every ground, and not the same on all of them."""
+        trial = [n for start, end in itertools.pairwise(self.starts.tolist()) for n in range(start, end)[:TRIAL]]
+        left = list(programs)
+        # Most fail on the first network, so that the others need not be asked.
+        for networks in (trial[:1], trial):
+            if left:
+                scores = self.scores(left, networks)
+                left = [program for program, row in zip(left, scores, strict=True) if np.isfinite(row).all()]
+        varied = {program for program in left if np.ptp(self.scores([program], trial)) > 0}
+        return [program in varied for program in programs]
+
+    def draw(self, rng: random.Random) -> Drawn:
+        """Draw grounds, and networks of each."""
+        grounds = range(len(self.pools))
+        chosen = rng.sample(grounds, min(self.measure.grounds or len(grounds), len(grounds)))
+        drawn = {}
+        for ground in sorted(chosen):
+            size = len(self.pools[ground].handles)
+            drawn[ground] = tuple(sorted(rng.sample(range(size), min(self.measure.draw or size, size))))
+        return drawn
+
+    def everything(self) -> Drawn:
+        """Return all networks of all grounds."""
+        return {ground: tuple(range(len(pool.handles))) for ground, pool in enumerate(self.pools)}
+
+    def coefficients(self, programs: Sequence[Program], drawn: Drawn) -> NDArray[np.float64]:
+        """Return how every program ranks at every ground that was drawn `(programs, grounds)`, signed.
+
+        A program that ranks nothing at one ground is not taken to the next, where it is NaN too.
+        """
+        found = np.full((len(programs), len(drawn)), np.nan)
+        left = list(range(len(programs)))
+        for column, (ground, chosen) in enumerate(drawn.items()):
+            truth = self.pools[ground].accuracies[list(chosen)]
+            flat = [int(self.starts[ground]) + index for index in chosen]
+            for row, scores in zip(left, self.scores([programs[row] for row in left], flat), strict=True):
+                found[row, column] = coefficient(scores, truth, self.measure.objective, self.measure.top)
+            left = [row for row in left if not math.isnan(found[row, column])]
+        return found
+
+    def fitness(self, programs: Sequence[Program], drawn: Drawn) -> list[tuple[float, ...]]:
+        """Return the fitness of every program, `NOTHING` where it ranks nothing."""
+        return [(fitness(row.tolist(), self.measure.sign),) for row in self.coefficients(programs, drawn)]
+
+    def scores(self, programs: Sequence[Program], networks: Sequence[int]) -> NDArray[np.float64]:
+        """Return scores `(programs, networks)`, computed where they are not known."""
+        total = len(self.handles)
+        for program in programs:
+            if program not in self._known:
+                self._known[program] = np.full(total, np.nan), np.zeros(total, dtype=bool)
+        wanted = [
+            (network, missing)
+            for network in networks
+            if (missing := tuple(p for p in programs if not self._known[p][1][network]))
+        ]
+        tasks = [(self.handles[network], missing, self.reading) for network, missing in wanted]
+        map_ = self.workers.map if len(tasks) > 1 else map
+        for (network, missing), scores in zip(wanted, map_(_scores, tasks), strict=True):
+            for program, score in zip(missing, scores, strict=True):
+                values, known = self._known[program]
+                values[network], known[network] = score, True
+        return np.array([self._known[program][0][list(networks)] for program in programs]).reshape(len(programs), -1)
+
+
+def _scores(task: tuple[Handle, tuple[Program, ...], Reading]) -> list[float]:
+    handle, programs, reading = task
+    scores: list[float] = _plan(programs, reading).scores(_load(handle)).tolist()
+    return scores
+
+
+@functools.lru_cache(maxsize=4)
+def _plan(programs: tuple[Program, ...], reading: Reading) -> Plan:
+    return Plan(programs, reading.to_scalar, reading.aggregation)
+
+
+@functools.lru_cache(maxsize=8)  # what is not mapped is not resident; the system's cache of files keeps it at hand
+def _load(handle: Handle) -> Statistics:
+    return handle.load()
