@@ -157,11 +157,6 @@ def _sum(values: Tensor) -> Tensor:
     return _fold(values, 128).sum(1)
 
 
-def _no_infinite(logarithms: Tensor) -> Tensor:
-    """Put 0 for the logarithm of 0, in place."""
-    return logarithms.nan_to_num_(nan=torch.nan, posinf=torch.inf, neginf=0.0)
-
-
 def _by_instance(function: Callable[..., Tensor], a: Tensor) -> Tensor:
     """Apply a function of LAPACK, whose rounding depends on where in a cache line a matrix begins.
 
@@ -227,7 +222,9 @@ def _eq(a: Tensor, b: Tensor) -> Tensor:
 @_primitive(7, 7, MAP, "A[A <= 0] = 1; C = torch.log(A)", "changes A, for later programs too")
 def _log(a: Tensor) -> Tensor:
     """Logarithm of A; 0 where A <= 0."""
-    return _no_infinite(a.contiguous().relu().log_())
+    # The place of 0 is taken by 1 before, because the logarithm of 0 is slow.
+    a = a.contiguous()
+    return a.relu().add_(torch.le(a, 0, out=torch.empty_like(a))).log_()
 
 
 @_primitive(
@@ -239,7 +236,8 @@ def _log(a: Tensor) -> Tensor:
 )
 def _abslog(a: Tensor) -> Tensor:
     """Logarithm of the absolute value; 0 where A = 0."""
-    return _no_infinite(a.contiguous().abs().log_())
+    a = a.contiguous()
+    return a.abs().add_(torch.eq(a, 0, out=torch.empty_like(a))).log_()
 
 
 @_primitive(9, 9, MAP, "C = torch.abs(A)")
@@ -413,7 +411,8 @@ def _kl_div(a: Tensor, b: Tensor) -> Tensor:
     """Sum of B (log B - A) over the length of the first dimension, in float64, 0 log 0 = 0; NaN if some B < 0."""
     _same_shape(a, b)
     target = b.double().flatten(1)
-    return _sum(target * (_no_infinite(target.log()) - a.double().flatten(1))) / a.shape[1]
+    logarithm = _abslog(target).masked_fill_(target < 0, torch.nan)
+    return _sum(target * (logarithm - a.double().flatten(1))) / a.shape[1]
 
 
 @_primitive(

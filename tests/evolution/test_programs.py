@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import os
 import pickle
 import random
 import subprocess
@@ -124,7 +125,10 @@ def test_a_program_that_comes_from_another_process_is_found_in_a_set() -> None:
         "sys.stdout.buffer.write(pickle.dumps(Program('abs', (Program('T3'),))))"
     )
     sent = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, env={"PYTHONHASHSEED": "77"}
+        [sys.executable, "-W", "ignore", "-c", script],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONHASHSEED": "77"},
     ).stdout
     assert pickle.loads(sent) in {Program("abs", (Program("T3"),))}
 
@@ -342,7 +346,9 @@ def test_programs_that_are_equal_have_one_form(text: str) -> None:
 def test_every_pair_of_operations_keeps_its_value(name: str) -> None:
     outer = PRIMITIVES[name]
     for inner in PRIMITIVES.values():
-        for leaves in itertools.product((Program("T1_D"), Program("T2_N"), Program("2")), repeat=inner.arity):
+        # The determinants are float64.
+        choices = (Program("T1_D"), Program("T2_N"), Program("2"), Program("det", (Program("T4_P"),)))
+        for leaves in itertools.product(choices, repeat=inner.arity):
             within = Program(inner.name, leaves)
             for args in {(within, leaves[0]), (leaves[-1], within), (within, within)}:
                 program = Program(outer.name, args[-outer.arity :])
