@@ -331,8 +331,10 @@ def _download(name: str, folder: Path) -> int:
 
 def evolve(commands: Sequence[Namespace]) -> int:
     """Discover proxies, or aggregates of proxies, by genetic programming; or say what a program means."""
-    if commands[0].explain:
+    if commands[0].explain is not None:
         return _explain(commands[0])
+    if commands[0].figure is not None:
+        raise ConfigError("figure: expected --explain PROGRAM beside it; a search draws its best programs by itself")
     from .evolution.search import search
     from .plugins import load
 
@@ -347,24 +349,29 @@ def evolve(commands: Sequence[Namespace]) -> int:
 
 
 def _explain(arguments: Namespace) -> int:
-    """Print a program as a tree and how it answers to the sizes of a layer; draw both if a folder is named."""
+    """Print a program as a tree and how it answers to the sizes of a layer; draw both if a file is named."""
     from .evolution.explain import as_tree, responses
     from .evolution.found import Found, read
     from .evolution.report import answers
 
-    text = arguments.explain
+    text, figure = arguments.explain, arguments.figure and Path(arguments.figure)
     found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text)
     program = found.tree()
+    if figure is not None and figure.suffix != ".svg":
+        raise ConfigError(f"figure: expected a name that ends in .svg, got {figure}")
+    # An aggregate has no layers to answer to.
+    given = responses(program, arguments.draws, to_scalar=found.to_scalar) if found.over == "statistics" else []
     print(as_tree(program))
-    if found.over != "statistics":
-        return 0
-    given = responses(program, arguments.draws, to_scalar=found.to_scalar)
-    _print(answers(given, arguments.draws))
-    if arguments.figure:
+    if given:
+        _print(answers(given, arguments.draws))
+    if figure is not None:
         from .evolution.draw import explained
 
-        explained(Path(arguments.figure), program, given)
-        print(f"figure: {arguments.figure}", file=sys.stderr)
+        try:
+            explained(figure, program, given)
+        except OSError as error:
+            raise ConfigError(f"figure: cannot write to {figure} ({error.strerror})") from None
+        print(f"figure: {figure}", file=sys.stderr)
     return 0
 
 

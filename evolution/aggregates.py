@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,16 +67,20 @@ class Table:
         name: Of the board, and of the part of it.
         scores: By proxy, `(n, seeds)`; no NaN.
         truth: Accuracies `(n,)`, finite.
+        networks: What they are called.
     """
 
     name: str
     scores: Mapping[str, NDArray[np.float64]]
     truth: Vector
+    networks: Sequence[str] = ()
 
     def part(self, name: str, chosen: NDArray[np.intp]) -> Table:
         """Return some of the networks, which rank among themselves."""
         scores = {proxy: values[chosen] for proxy, values in self.scores.items()}
-        return Table(f"{self.name}, {name}", scores, self.truth[chosen])
+        wanted = set(chosen.tolist())
+        networks = [network for place, network in enumerate(self.networks) if place in wanted]
+        return Table(f"{self.name}, {name}", scores, self.truth[chosen], networks)
 
     def halves(self, seed: int) -> tuple[Table, Table]:
         """Return two halves of the networks, drawn by seed: to fit on, and to test on."""
@@ -112,6 +115,7 @@ def table(name: str, recipe: Recipe, rows: Any, proxies: Sequence[str]) -> Table
     if absent:
         raise ConfigError(f"proxies: {name} has no scores of {', '.join(absent)}: expected those of its run")
     scores = {}
+    known = {}
     keep = np.isfinite(recipe.values)
     for proxy in proxies:
         own = chosen[chosen["proxy"] == proxy]
@@ -119,10 +123,17 @@ def table(name: str, recipe: Recipe, rows: Any, proxies: Sequence[str]) -> Table
         own = own[own["batch_size"] == sizes[-1]]
         columns = own.pivot(index="architecture", columns="seed", values="value").loc[recipe.architectures].to_numpy()
         scores[proxy] = -columns if proxy in recipe.lower else columns
-        keep &= ~np.isnan(columns).any(1)
+        finite = ~np.isnan(columns).any(1)
+        known[proxy] = int(finite.sum())
+        keep &= finite
     if keep.sum() < 10:
-        raise ConfigError(f"grounds: {name}: only {keep.sum()} networks have all scores, expected 10 or more")
-    return Table(name, {proxy: values[keep] for proxy, values in scores.items()}, recipe.values[keep])
+        worst = min(known, key=lambda proxy: known[proxy])
+        raise ConfigError(
+            f"grounds: {name}: only {keep.sum()} of {len(keep)} networks have all scores ({worst} has {known[worst]}): "
+            "expected 10 or more"
+        )
+    networks = [network for network, kept in zip(recipe.architectures, keep, strict=True) if kept]
+    return Table(name, {proxy: values[keep] for proxy, values in scores.items()}, recipe.values[keep], networks)
 
 
 class PoolProblem:
@@ -189,15 +200,21 @@ def _varies(scores: Vector) -> bool:
 def as_aggregate(name: str, program: Program, reading: Reading, paper: str = "") -> Aggregate:
     """Return a program as an aggregate, to be used like any other."""
     members = tuple(dict.fromkeys(n.name for n in program.nodes() if not n.args and n.name not in CONSTANTS))
-    function = functools.partial(pool_scores, program=program, reading=reading)
-    return Aggregate(name=name, function=function, members=members, paper=paper)
+    return Aggregate(name=name, function=PoolScore(program, reading), members=members, paper=paper)
 
 
-def pool_scores(scores: Mapping[str, Vector], program: Program, reading: Reading) -> Vector:
+@dataclass(frozen=True)
+class PoolScore:
     """Score a pool with a program that genetic programming found, over relative ranks or logarithms of its members."""
-    size = len(next(iter(scores.values())))
-    values = {name: read(column[:, None], reading) for name, column in scores.items()}
-    return run(program, values | {c: np.full(size, float(c)) for c in CONSTANTS})
+
+    program: Program
+    reading: Reading
+
+    def __call__(self, scores: Mapping[str, Vector]) -> Vector:
+        """Score the pool."""
+        size = len(next(iter(scores.values())))
+        values = {name: read(column[:, None], self.reading) for name, column in scores.items()}
+        return run(self.program, values | {c: np.full(size, float(c)) for c in CONSTANTS})
 
 
 @dataclass(frozen=True)

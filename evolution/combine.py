@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..bench.board import Board, boards
+from ..bench.protocol import distinct
+from ..bench.recipe import Recipe
 from ..bench.store import Store, write_atomically
 from ..errors import ConfigError
+from ..proxies import AGGREGATES, PROXIES
 from .aggregates import Outcome, PoolProblem, Table, outcomes, table, vocabulary
-from .config import EvolveConfig
-from .engine import State, evolve
+from .config import EvolveConfig, Ground
+from .engine import State, check, evolve
 from .found import Found
 from .programs import Program
 from .variation import Trees
@@ -33,12 +38,14 @@ class Combination:
         programs: The best, by how they were found.
         outcomes: How these and single proxies rank what was fitted and what was not.
         seconds: Of the evolution.
+        notes: Boards that were left out, one line each.
     """
 
     state: State
     programs: dict[str, Program]
     outcomes: Sequence[Outcome]
     seconds: float
+    notes: Sequence[str] = ()
 
 
 def combine(config: EvolveConfig, *, each: Callable[[State], None] = lambda state: None) -> Combination:
@@ -47,14 +54,20 @@ def combine(config: EvolveConfig, *, each: Callable[[State], None] = lambda stat
     Raises:
         ZcbenchError: Whatever the user has to mend.
     """
-    fitted, others, proxies = _tables(config)
     reading = config.over
-    assert reading != "statistics"
+    if reading == "statistics":
+        raise ConfigError("over: expected ranks or logs, statistics are no scores of proxies")
     both = config.objective == "both"
+    if both and not config.engine.pareto:
+        raise ConfigError("objective: expected engine.pareto with both, as neither is to be dominated")
+    check(config.engine)
+    fitted, others, proxies, notes = _tables(config)
     problem = PoolProblem(
         fitted, reading, ("tau", "top") if config.objective == "both" else (config.objective,), config.top
     )
     trees = Trees(vocabulary(proxies, config.engine.height_limit))
+    for text in config.engine.start:
+        trees.parse(text)
     folder = Path(config.out)
     folder.mkdir(parents=True, exist_ok=True)
     recipe = _recipe(config, fitted, proxies)
@@ -71,10 +84,10 @@ def combine(config: EvolveConfig, *, each: Callable[[State], None] = lambda stat
     write_atomically(
         folder / "outcomes.parquet", pd.DataFrame([outcome.flat() for outcome in found]).to_parquet(index=False)
     )
-    for number, program in enumerate(programs.values(), start=1):
-        name = f"combined-{number}"
+    for program in programs.values():
+        name = f"combined-{hashlib.sha256(f'{reading} {program}'.encode()).hexdigest()[:6]}"
         Found(name=name, program=str(program), over=reading, recipe=recipe).write(folder / "programs" / f"{name}.json")
-    return Combination(state, programs, found, sum(record.wall_s for record in state.records))
+    return Combination(state, programs, found, sum(record.wall_s for record in state.records), notes)
 
 
 def _best(trees: Trees, state: State) -> Program:
@@ -82,47 +95,100 @@ def _best(trees: Trees, state: State) -> Program:
     return trees.express(trees.parse(text))
 
 
-def _tables(config: EvolveConfig) -> tuple[list[Table], list[Table], list[str]]:
+def _tables(config: EvolveConfig) -> tuple[list[Table], list[Table], list[str], list[str]]:
+    """Return what to fit on, what to test on, the terminals, and which boards are left out."""
+    if not config.grounds:
+        raise ConfigError("grounds: expected at least one space and data set")
     results = Path(config.results)
     found = boards(results)
     rows = Store(results).read()
-    chosen = [_board(found, ground.space, ground.dataset, ground.accuracy, results) for ground in config.grounds]
-    common = [name for name in chosen[0].recipe.versions if all(name in board.recipe.versions for board in chosen)]
-    proxies = list(config.proxies) or [name for name in common if name not in chosen[0].recipe.aggregates]
-    fitted, others = [], []
+    chosen = {(board := _board(found, ground, config)).id: board for ground in config.grounds}
+    proxies = _proxies(config, list(chosen.values()))
+    whole = {board.id: table(_name(board, found), board.recipe, rows, proxies) for board in chosen.values()}
+    fitted = [pool.halves(config.sample_seed)[0] if config.halves else pool for pool in whole.values()]
+    others, notes = [], []
+    seen: dict[str, set[str]] = {}
+    for board, pool in zip(chosen.values(), fitted, strict=True):
+        seen.setdefault(board.recipe.space, set()).update(pool.networks)
+    if config.halves:
+        for board, pool in zip(chosen.values(), whole.values(), strict=True):
+            # Two boards of one space may be halved differently; what either was fitted on is no test of the other.
+            left = [place for place, n in enumerate(pool.networks) if n not in seen[board.recipe.space]]
+            others.append(pool.part("tested on", np.array(left)))
     for board in found:
-        name = f"{board.recipe.space} on {board.recipe.dataset}, {board.recipe.truth}"
-        if board not in chosen and not set(proxies) <= set(board.recipe.versions):
-            continue
-        whole = table(name, board.recipe, rows, proxies)
-        if board not in chosen:
-            others.append(whole)
-        elif config.halves:
-            fit, test = whole.halves(config.sample_seed)
-            fitted.append(fit)
-            others.append(test)
-        else:
-            fitted.append(whole)
-    return fitted, others, proxies
+        if board.id not in chosen:
+            try:
+                others.append(_other(board, _name(board, found), seen.get(board.recipe.space, set()), rows, proxies))
+            except ConfigError as error:
+                notes.append(f"left out: {error}")
+    return fitted, others, proxies, notes
 
 
-def _board(found: Sequence[Board], space: str, dataset: str, accuracy: str, results: Path) -> Board:
-    for board in found:
-        recipe = board.recipe
-        wanted = accuracy == "default" or recipe.truth.partition("/")[2] == accuracy
-        if (recipe.space, recipe.dataset) == (space, dataset) and wanted:
-            return board
-    known = ", ".join(dict.fromkeys(f"{b.recipe.space} on {b.recipe.dataset} ({b.recipe.truth})" for b in found))
-    raise ConfigError(f"grounds: {results} has no scores of {space} on {dataset} ({accuracy}): expected one of {known}")
+def _board(found: Sequence[Board], ground: Ground, config: EvolveConfig) -> Board:
+    """Return the board of a ground; of several the one with all proxies, the most networks and the most seeds."""
+    fitting = [
+        board
+        for board in found
+        if (board.recipe.space, board.recipe.dataset) == (ground.space, ground.dataset)
+        and ground.accuracy in {"default", board.recipe.truth.partition("/")[2]}
+    ]
+    if not fitting:
+        known = ", ".join(dict.fromkeys(f"{b.recipe.space} on {b.recipe.dataset} ({b.recipe.truth})" for b in found))
+        raise ConfigError(
+            f"grounds: {config.results} has no scores of {ground.space} on {ground.dataset} ({ground.accuracy}): "
+            f"expected one of {known}"
+        )
+    wanted = set(config.proxies)
+    return max(
+        fitting, key=lambda b: (wanted <= set(b.recipe.versions), len(b.recipe.accuracies), len(b.recipe.seeds), b.id)
+    )
+
+
+def _proxies(config: EvolveConfig, chosen: Sequence[Board]) -> list[str]:
+    """Return the terminals: those named, or all that every board has and that a program file may name."""
+    aggregates = {name for board in chosen for name in board.recipe.aggregates}
+    for name in distinct("proxies", config.proxies):
+        if name in aggregates or name in AGGREGATES:
+            raise ConfigError(f"proxies: expected proxies that score a network by itself, got the aggregate {name}")
+        PROXIES[name]
+    common = [name for name in PROXIES if all(name in board.recipe.versions for board in chosen)]
+    if not config.proxies and len(common) < 2:
+        raise ConfigError(f"proxies: the boards have {', '.join(common) or 'none'} in common: expected two or more")
+    return list(config.proxies) or common
+
+
+def _name(board: Board, found: Sequence[Board]) -> str:
+    recipe = board.recipe
+    same = [b for b in found if _place(b.recipe) == _place(recipe)]
+    return f"{recipe.space} on {recipe.dataset}, {recipe.truth}" + (f", board {board.id}" if len(same) > 1 else "")
+
+
+def _place(recipe: Recipe) -> tuple[str, str, str]:
+    return recipe.space, recipe.dataset, recipe.truth
+
+
+def _other(board: Board, name: str, seen: set[str], rows: pd.DataFrame, proxies: Sequence[str]) -> Table:
+    """Return the networks of a board that were not fitted on; where that leaves none, all, and their name says so."""
+    unseen = {network: value for network, value in board.recipe.accuracies.items() if network not in seen}
+    if not unseen:
+        return table(f"{name}, networks fitted on", board.recipe, rows, proxies)
+    return table(name, dataclasses.replace(board.recipe, accuracies=unseen), rows, proxies)
 
 
 def _recipe(config: EvolveConfig, fitted: Sequence[Table], proxies: Sequence[str]) -> dict[str, Any]:
     engine = dataclasses.asdict(config.engine)
     engine.pop("generations")
-    pools = {pool.name: len(pool.truth) for pool in fitted}
     names = ("over", "objective", "top", "halves", "sample_seed")
     return {name: getattr(config, name) for name in names} | {
         "proxies": list(proxies),
-        "pools": pools,
+        "pools": {pool.name: _digest(pool) for pool in fitted},
         "engine": engine,
     }
+
+
+def _digest(pool: Table) -> str:
+    """Return what tells a pool from one of other networks or other numbers."""
+    digest = hashlib.sha256(pool.truth.tobytes())
+    for name, values in pool.scores.items():
+        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()[:16]

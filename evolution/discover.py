@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,15 +17,18 @@ import pandas as pd
 from ..bench.protocol import PROTOCOL, StudyConfig, TrainerConfig
 from ..bench.runner import environment
 from ..bench.runner import run as run_study
+from ..bench.spaces import SPACES
 from ..bench.store import write_atomically
 from ..bench.study import Study, resolve
 from ..bench.summary import Ranking, select, summarise
+from ..datasets import data_folder
 from ..errors import ConfigError
+from ..plugins import load
 from .bank import Bank
 from .config import EvolveConfig, Ground
-from .engine import State, evolve
-from .fitness import fitness
-from .found import Found, register
+from .engine import State, check, evolve
+from .fitness import NOTHING, Objective, fitness
+from .found import HEIGHT_LIMIT, Found
 from .networks import Measure, NetworkProblem, Pool, Reading
 from .primitives import PRIMITIVES
 from .programs import Program, Vocabulary
@@ -44,22 +49,31 @@ class Candidate:
     """One of the best programs, measured on all networks of all pools.
 
     Attributes:
+        name: Of its proxy, and of its file if it has one.
         program: As text.
         size: Its nodes.
-        fitness: On all networks.
+        fitness: On all networks; `NOTHING` if it has no finite score on one of them.
         met: Its fitness when it was met, on what was drawn then.
-        tau: Kendall's tau by pool, signed.
+        tau: Kendall's tau by pool, or what else the objective is, signed.
     """
 
+    name: str
     program: str
     size: int
     fitness: float
     met: float
     tau: dict[str, float]
 
+    @property
+    def direction(self) -> Literal["higher", "lower"]:
+        """What is better: the sign at most of the pools."""
+        return _direction(self.tau.values())
+
     def flat(self) -> dict[str, Any]:
         """Return one level of plain values, for CSV."""
         record = {key: value for key, value in vars(self).items() if key != "tau"}
+        if self.fitness == NOTHING:
+            record["fitness"] = math.nan
         return record | {f"tau of {pool}": tau for pool, tau in self.tau.items()}
 
 
@@ -86,39 +100,49 @@ def discover(config: EvolveConfig, *, each: Callable[[State], None] = lambda sta
     Raises:
         ZcbenchError: Whatever the user has to mend.
     """
-    _check(config)
-    grounds = [_ground(config, ground) for ground in config.grounds]
+    # Collecting statistics takes hours: every fault comes to light before.
+    objective = _check(config)
+    vocabulary = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES, config.engine.height_limit)
+    representation: Any = Machines(vocabulary) if config.representation == "sequential" else Trees(vocabulary)
+    for text in config.engine.start:
+        representation.parse(text)
+    grounds = [_ground(config, ground, config.batch_sizes) for ground in config.grounds]
+    size = config.test_batch_size or max(config.batch_sizes)
+    tested = [_ground(config, ground, [size]) for ground in config.tests or config.grounds] if config.test else []
     folder = Path(config.out)
     folder.mkdir(parents=True, exist_ok=True)
-    vocabulary = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES, config.engine.height_limit)
     pools = [pool for study in grounds for pool in _pools(config, study)]
     recipe = _recipe(config, pools)
     reading = Reading(config.to_scalar, config.aggregation)
-    measure = Measure(config.draw, config.grounds_drawn, config.objective, config.top, config.sign)
+    measure = Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign)
     with Workers(config.devices) as workers:
         problem = NetworkProblem(pools, reading, measure, workers)
 
         def record(state: State) -> None:
             frame = pd.DataFrame([dataclasses.asdict(generation) for generation in state.records])
             _write_frame(folder / "generations.parquet", frame)
+
+        def then(state: State) -> None:
+            record(state)
             each(state)
 
-        representation: Any = Machines(vocabulary) if config.representation == "sequential" else Trees(vocabulary)
-        state = evolve(problem, representation, config.engine, folder, recipe, each=record)
+        state = evolve(problem, representation, config.engine, folder, recipe, each=then)
+        record(state)  # which a run that was killed may have missed
         programs = {representation.express(representation.parse(text)): values[0] for text, values in state.hall}
         last = [(representation.express(representation.parse(text)), values[0]) for text, values in state.population]
         best, met = max(last, key=lambda item: item[1])
         programs.setdefault(best, met)
         candidates = _ranked(problem, programs, config)
-    files = [_write(config, candidate, recipe, folder) for candidate in candidates[:KEPT]]
+    ranking = [candidate for candidate in candidates if candidate.fitness > NOTHING]
+    files = [_write(config, candidate, recipe, folder) for candidate in ranking[:KEPT]]
     _write_frame(folder / "hall.parquet", pd.DataFrame([candidate.flat() for candidate in candidates]))
-    tested = [_ground(config, ground) for ground in config.tests] or grounds
-    tests = [_test(config, study, files) for study in tested] if config.test else []
-    notes = [f"{p.name}: {len(p.lacking)} networks are left out: {p.lacking[0]}" for p in pools if p.lacking]
+    tests = [_test(config, study, files) for study in tested]
+    notes = [f"{p.name}: {len(p.lacking)} networks are left out, such as: {p.lacking[0]}" for p in pools if p.lacking]
     return Discovery(state, candidates, tests, notes)
 
 
-def _check(config: EvolveConfig) -> None:
+def _check(config: EvolveConfig) -> Objective:
+    check(config.engine)
     if not config.grounds:
         raise ConfigError("grounds: expected at least one space and data set")
     if config.pool < 3 or config.draw < 0 or config.draw > config.pool or 0 < config.draw < 3 or config.test < 0:
@@ -130,10 +154,26 @@ def _check(config: EvolveConfig) -> None:
         raise ConfigError("seeds, batch_sizes: expected at least one of each")
     if config.engine.pareto and config.engine.parsimony:
         raise ConfigError("engine: expected parsimony or pareto, both make programs small")
+    if (limit := config.engine.height_limit) > HEIGHT_LIMIT:
+        raise ConfigError(f"engine: expected a height_limit of at most {HEIGHT_LIMIT}, got {limit}")
+    if config.grounds_drawn < 0:
+        raise ConfigError(f"grounds_drawn: expected 0 for all, or more, got {config.grounds_drawn}")
+    if not 0 < config.top <= 1:
+        raise ConfigError(f"top: expected a share above 0, at most 1, got {config.top}")
+    if config.objective == "both":
+        raise ConfigError(f"objective: expected {', '.join(get_args(Objective))}: both is for aggregates")
+    return config.objective
 
 
-def _ground(config: EvolveConfig, ground: Ground) -> Study:
+def _ground(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> Study:
     """Resolve the networks of a ground as a study: the first are its pool, the others for the test."""
+    load(_included(config))
+    space = SPACES[ground.space](data_folder(config.data))
+    if config.pool + config.test > space.size:
+        raise ConfigError(
+            f"grounds: {space.name} has {space.size} networks: expected pool and test to be at most so many, got "
+            f"{config.pool} + {config.test}"
+        )
     return resolve(
         StudyConfig(
             space=ground.space,
@@ -142,7 +182,7 @@ def _ground(config: EvolveConfig, ground: Ground) -> Study:
             proxies=["params"],
             sample=config.pool + config.test,
             sample_seed=config.sample_seed,
-            batch_sizes=list(config.batch_sizes),
+            batch_sizes=list(batch_sizes),
             seeds=list(config.seeds),
             out=str(Path(config.out) / "scores"),
             data=config.data,
@@ -164,11 +204,16 @@ def _pools(config: EvolveConfig, study: Study) -> list[Pool]:
     for size, seed in study.batches:
         handles = bank.build(networks, study.images, size, seed, devices=config.devices)
         kept = [i for i, handle in enumerate(handles) if not handle.failure and np.isfinite(accuracies[i])]
-        lacking = [handle.failure for handle in handles if handle.failure]
+        lacking = [handle.failure or "it has no accuracy" for i, handle in enumerate(handles) if i not in set(kept)]
         if len(kept) < 3:
             raise ConfigError(
-                f"grounds: {name} has {len(kept)} networks with instances of {config.collection} in a pool of "
-                f"{len(indices)}{f' ({lacking[0][:80]})' if lacking else ''}: expected 3 or more, or another collection"
+                f"grounds: {name}: only {len(kept)} of {len(indices)} networks of the pool have an accuracy and "
+                f"instances of {config.collection} ({lacking[0][:80]}): expected 3 or more, or another collection"
+            )
+        if np.ptp(accuracies[kept]) == 0:
+            raise ConfigError(
+                f"grounds: all {len(kept)} networks in the pool of {name} have an accuracy of {accuracies[kept[0]]:g}: "
+                "expected accuracies that differ"
             )
         pools.append(Pool(f"{name}, batch {size}, seed {seed}", [handles[i] for i in kept], accuracies[kept], lacking))
     return pools
@@ -193,42 +238,63 @@ def _ranked(problem: NetworkProblem, programs: dict[Program, float], config: Evo
     coefficients = problem.coefficients(list(programs), everything)
     names = [pool.name for pool in problem.pools]
     found = [
-        Candidate(str(p), p.size, fitness(row.tolist(), config.sign), met, dict(zip(names, row.tolist(), strict=True)))
-        for (p, met), row in zip(programs.items(), coefficients, strict=True)
+        Candidate(
+            _found(config, str(program), _direction(row)).name,
+            str(program),
+            program.size,
+            fitness(row, config.sign),
+            met,
+            dict(zip(names, row, strict=True)),
+        )
+        for (program, met), row in zip(programs.items(), coefficients.tolist(), strict=True)
     ]
     return sorted(found, key=lambda c: c.size * config.engine.parsimony - c.fitness)
 
 
-def _write(config: EvolveConfig, candidate: Candidate, recipe: dict[str, Any], folder: Path) -> Path:
-    """Write a program file; what says better and lower is the sign at most of the pools."""
-    up = sum(np.sign(tau) for tau in candidate.tau.values()) >= 0
-    digest = hashlib.sha256(f"{candidate.program} {config.collection}".encode()).hexdigest()
+def _direction(tau: Iterable[float]) -> Literal["higher", "lower"]:
+    return "higher" if sum(np.sign(t) for t in tau) >= 0 else "lower"
+
+
+def _found(config: EvolveConfig, program: str, direction: Literal["higher", "lower"]) -> Found:
+    """Return a program with all that makes a score of it, named by a digest of the same."""
     found = Found(
-        name=f"evolved-{digest[:6]}",
-        program=candidate.program,
-        direction="higher" if up else "lower",
+        name="",
+        program=program,
+        direction=direction,
         collection=config.collection,
         to_scalar=config.to_scalar,
         aggregation=config.aggregation,
         batch_size=max(config.batch_sizes),
-        recipe={key: value for key, value in recipe.items() if key != "pools"} | {"tau": candidate.tau},
     )
+    digest = hashlib.sha256(json.dumps(dataclasses.asdict(found)).encode()).hexdigest()
+    return dataclasses.replace(found, name=f"evolved-{digest[:6]}")
+
+
+def _write(config: EvolveConfig, candidate: Candidate, recipe: dict[str, Any], folder: Path) -> Path:
+    found = _found(config, candidate.program, candidate.direction)
+    own = {key: value for key, value in recipe.items() if key != "pools"} | {"tau": candidate.tau}
     path = folder / "programs" / f"{found.name}.json"
-    found.write(path)
+    dataclasses.replace(found, recipe=own).write(path)
     return path
 
 
 def _test(config: EvolveConfig, ground: Study, files: Sequence[Path]) -> list[Ranking]:
     """Score networks of a ground that are not in its pool with the programs found, and with proxies known."""
-    names = list(dict.fromkeys(register(path) for path in files))
     study_config = dataclasses.replace(
-        ground.config, proxies=[*names, *BESIDE], batch_sizes=[config.test_batch_size or max(config.batch_sizes)]
+        ground.config,
+        proxies=[*(path.stem for path in files), *BESIDE],
+        # Workers that are spawned read these files themselves.
+        include=[*_included(config), *map(str, files)],
     )
     study = resolve(study_config)
     study = dataclasses.replace(study, indices=study.indices[config.pool :])
     if not study.indices or not run_study(study):
         return []
     return summarise(study.recipe, select(study.store, study.recipe))
+
+
+def _included(config: EvolveConfig) -> list[str]:
+    return [config.include] if isinstance(config.include, str) else list(config.include)
 
 
 def _write_frame(path: Path, frame: pd.DataFrame) -> None:

@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .explain import Response, groups
 from .programs import Program
 
 #: What is on the axis of every factor.
 LABELS = {"kernel": "kernel size", "channels": "channels", "size": "activation size"}
+#: Inches of a panel, of a leaf, and of a level.
+WIDTH, LEAF, LEVEL = 3.2, 0.8, 0.45
 
 
 def explained(path: Path, program: Program, responses: Sequence[Response]) -> None:
-    """Draw a program beside its response to kernel size, channels and activation size."""
-    from ..bench.report.figures import figure, save
+    """Draw a program beside its response to kernel size, channels and activation size, or alone without one.
+
+    Raises:
+        ResultsError: matplotlib is not there.
+    """
+    from ..bench.report.figures import figure, save, style
 
     found = groups(responses)
-    axes: Any
-    drawing, axes = figure(1, 1 + len(found), width=3.2 * (1 + len(found)), height=3.2)
-    tree(axes[0], program)
-    for axis, (factor, own) in zip(axes[1:], found.items(), strict=True):
-        values = [getattr(r, factor) for r in own]
-        means, deviations = [r.mean for r in own], [r.deviation for r in own]
-        axis.errorbar(values, means, yerr=deviations, marker="o", capsize=3)
-        axis.set_xlabel(LABELS[factor])
-        axis.set_xticks(values, [str(v) for v in values])
-        axis.set_title("value, mean and deviation")
-    save(drawing, path)
+    first = max(WIDTH, _width(program))
+    with style():
+        drawing, axes = figure(1, 1 + len(found), width=first + WIDTH * len(found), height=_height([program]))
+        axes = np.atleast_1d(axes)
+        axes[0].get_gridspec().set_width_ratios([first, *[WIDTH] * len(found)])
+        tree(axes[0], program)
+        for axis, (factor, own) in zip(axes[1:], found.items(), strict=True):
+            values = [getattr(r, factor) for r in own]
+            axis.errorbar(values, [r.mean for r in own], yerr=[r.deviation for r in own], marker="o", capsize=3)
+            axis.set_xlabel(LABELS[factor])
+            axis.set_xticks(values, [str(value) for value in values])
+            axis.set_ylabel("value: mean and standard deviation")
+        save(drawing, path)
 
 
-def trees(path: Path, programs: dict[str, Program]) -> None:
-    """Draw programs side by side."""
-    from ..bench.report.figures import figure, save
+def trees(path: Path, programs: Mapping[str, Program]) -> None:
+    """Draw programs side by side, by their titles.
 
-    axes: Any
-    drawing, axes = figure(1, len(programs), width=4.0 * len(programs), height=3.6)
-    for axis, (title, program) in zip([axes] if len(programs) == 1 else axes, programs.items(), strict=True):
-        tree(axis, program)
-        axis.set_title(title)
-    save(drawing, path)
+    Raises:
+        ResultsError: matplotlib is not there.
+    """
+    from ..bench.report.figures import figure, save, style
+
+    widths = [max(WIDTH, _width(program)) for program in programs.values()]
+    with style():
+        drawing, axes = figure(1, len(programs), width=sum(widths), height=_height(list(programs.values())))
+        axes = np.atleast_1d(axes)
+        axes[0].get_gridspec().set_width_ratios(widths)
+        for axis, (title, program) in zip(axes, programs.items(), strict=True):
+            tree(axis, program)
+            axis.set_title(title)
+        save(drawing, path)
 
 
 def tree(axis: Any, program: Program) -> None:
@@ -66,3 +83,11 @@ def tree(axis: Any, program: Program) -> None:
     axis.set_xlim(-0.7, max(leaves, 1) - 0.3)
     axis.set_ylim(-height - 0.6, 0.6)
     axis.axis("off")
+
+
+def _width(program: Program) -> float:
+    return LEAF * sum(not node.args for node in program.nodes())
+
+
+def _height(programs: Sequence[Program]) -> float:
+    return max(WIDTH, LEVEL * (2 + max(program.height for program in programs)))

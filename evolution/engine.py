@@ -157,7 +157,7 @@ def evolve(
         ConfigError: A hyper-parameter makes no sense, a program to start with is none, or no valid program is found.
         ResultsError: The folder holds another search, or a torn state.
     """
-    _check(config)
+    check(config)
     path = folder / "state.json"
     state = _read(path, recipe) if path.exists() else State()
     search = _Search(problem, representation, config, state)
@@ -194,7 +194,8 @@ class _Search(Generic[G]):
         self.toolbox.register("mate", self._mate)
         self.toolbox.register("mutate", self._mutate)
         self.hall = tools.HallOfFame(config.hall, similar=lambda a, b: bool(a.program == b.program))
-        self.hall.update([self._known(text, values) for text, values in state.hall])
+        # Of equals, DEAP puts the last that comes first.
+        self.hall.update([self._known(text, values) for text, values in reversed(state.hall)])
         self.tried = self.found = 0
 
     def step(self) -> None:
@@ -328,7 +329,12 @@ def _lent() -> random.Random:
     return random._inst  # type: ignore[attr-defined,no-any-return]
 
 
-def _check(config: EngineConfig) -> None:
+def check(config: EngineConfig) -> None:
+    """Check hyper-parameters, which a search does before it collects anything.
+
+    Raises:
+        ConfigError: They make no sense.
+    """
     if config.generations < 0 or config.population < 2 or not config.parents >= 2 or config.tournament < 1:
         raise ConfigError(
             "engine: expected generations >= 0, population >= 2, parents >= 2 and tournament >= 1, got "

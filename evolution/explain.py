@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..bench.progress import Progress
+from ..errors import ConfigError
 from .evaluate import CHUNK, Plan, ToScalar
 from .programs import Program
 from .statistics import Group, Statistics
@@ -57,7 +58,12 @@ def responses(
         seed: Of the draws.
         batch: Images.
         to_scalar: What makes a number of the program's result.
+
+    Raises:
+        ConfigError: No draws, or no images.
     """
+    if draws < 1 or batch < 1:
+        raise ConfigError(f"draws: expected 1 or more, of 1 image or more, got {draws} of {batch}")
     shapes = list(_shapes())
     progress = Progress("shapes", len(shapes))
     generator = torch.Generator().manual_seed(seed)

@@ -150,7 +150,8 @@ def register(path: Path) -> str:
     return found.name
 
 
-def _check(found: Found) -> None:
+def _check(given: Found) -> None:
+    found: Any = given  # what a file holds may be anything
     choices: dict[str, tuple[str, ...]] = {
         "over": ("statistics", "ranks", "logs"),
         "direction": ("higher", "lower"),
@@ -165,6 +166,8 @@ def _check(found: Found) -> None:
         raise ValueError(f"name: expected lower-case letters, digits, dots and dashes, got {found.name!r}")
     if type(found.batch_size) is not int or found.batch_size < 1:
         raise ValueError(f"batch_size: expected 1 or more, got {found.batch_size!r}")
-    if not isinstance(found.program, str) or not isinstance(found.recipe, dict):
-        raise ValueError("expected the program as text and the recipe as an object")
-    found.tree()
+    if not isinstance(found.program, str) or not isinstance(found.paper, str) or not isinstance(found.recipe, dict):
+        raise ValueError("expected program and paper as text and the recipe as an object")
+    card = found.proxy()
+    if isinstance(card, Aggregate) and not card.members:
+        raise ValueError("expected a program that reads the score of a proxy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich import box
@@ -11,6 +12,7 @@ from ..bench.report.table import terminal
 from .combine import Combination
 from .discover import Discovery
 from .explain import Response
+from .fitness import NOTHING
 
 
 def candidates(discovery: Discovery) -> Table:
@@ -19,18 +21,20 @@ def candidates(discovery: Discovery) -> Table:
     seconds = sum(record.wall_s for record in records)
     table = _table(
         f"{len(records)} generations in {seconds:.0f} s: the best programs on all networks of their pools",
-        "fit: the least |τ| of all pools; met: the fitness on what was drawn when the program was met",
+        "fit: the fitness on all networks, the least of all pools; met: on what was drawn when the program was met",
     )
     for title in ("fit", "met", "nodes"):
         table.add_column(title, justify="right")
     table.add_column("τ by pool")
+    table.add_column("name", no_wrap=True)
     table.add_column("program", overflow="fold")
     for candidate in discovery.candidates[:10]:
         table.add_row(
-            f"{candidate.fitness:.3f}",
+            "none" if candidate.fitness == NOTHING else f"{candidate.fitness:.3f}",
             f"{candidate.met:.3f}",
             str(candidate.size),
-            " ".join(f"{tau:+.2f}" for tau in candidate.tau.values()),
+            " ".join("nan" if math.isnan(tau) else f"{tau:+.2f}" for tau in candidate.tau.values()),
+            candidate.name,
             candidate.program,
         )
     return table

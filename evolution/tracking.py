@@ -31,36 +31,16 @@ class Tracker:
         self.config = config
         self.notes: list[str] = []
         self._run: Any = None
+        self._asked = config.tracker == "none"
         self._energy: Any = None
 
     def __enter__(self) -> Tracker:
         self._energy = _energy()
-        if self.config.tracker == "wandb":
-            import wandb  # 1.2 s to import, and not needed without tracking
-
-            mode: Any = os.environ.get("WANDB_MODE") or (
-                "online" if wandb.login(prompt=False, verify=False) else "offline"
-            )
-            folder = Path(self.config.out).absolute()
-            folder.mkdir(parents=True, exist_ok=True)
-            self._run = wandb.init(
-                project="zcbench",
-                dir=folder,
-                mode=mode,
-                job_type="evolution",
-                config={**dataclasses.asdict(self.config), "environment": environment()},
-                settings=wandb.Settings(silent=True),
-            )
-            self.notes.append(
-                f"tracked at {self._run.url}"
-                if mode == "online"
-                else f"tracked {mode}; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
-            )
         return self
 
     def generation(self, state: State) -> None:
         """Log the last generation."""
-        if self._run is not None:
+        if self._started():
             record = dataclasses.asdict(state.records[-1])
             self._run.log(record, step=record["generation"])
 
@@ -70,10 +50,11 @@ class Tracker:
         energy = self._stopped()
         if energy:
             self.notes.append(
-                f"energy, estimated by codecarbon from nominal power: {1000 * energy['kwh']:.2f} Wh, "
-                f"{energy['co2_g']:.2f} g CO2e; the paper estimates {PAPER_CO2_G} g for its search"
+                f"energy of this run, an estimate by codecarbon from nominal power: {1000 * energy['kwh']:.2f} Wh, "
+                f"{energy['co2_g']:.2f} g CO2e at the mean of the US grid; the paper estimates {PAPER_CO2_G} g for its "
+                "search"
             )
-        if self._run is not None:
+        if self._started():
             import wandb
 
             if best:
@@ -91,6 +72,34 @@ class Tracker:
         self._stopped()
         if self._run is not None:
             self._run.finish(exit_code=0 if error is None else 1)
+
+    def _started(self) -> bool:
+        """Start a run when there is something to log, so that a user's fault leaves none, and tell if there is one."""
+        if self._asked:
+            return self._run is not None
+        self._asked = True
+        import wandb  # 1.2 s to import, and not needed without tracking
+
+        mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False, verify=False) else "offline")
+        if mode not in {"online", "offline"}:
+            self.notes.append(f"not tracked: WANDB_MODE is {mode}")
+            return False
+        folder = Path(self.config.out).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._run = wandb.init(
+            project="zcbench",
+            dir=folder,
+            mode=mode,
+            job_type="evolution",
+            config={**dataclasses.asdict(self.config), "environment": environment()},
+            settings=wandb.Settings(silent=True),
+        )
+        self.notes.append(
+            f"tracked at {self._run.url}"
+            if mode == "online"
+            else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
+        )
+        return True
 
     def _stopped(self) -> dict[str, float]:
         if self._energy is None:
