@@ -71,15 +71,15 @@ class Representation(Protocol[G]):
         """Return what `str` has made a text of, or what a program's text stands for."""
 
 
-class _One(base.Fitness):
+class _One(base.Fitness):  # type: ignore[misc]
     weights = (1.0,)
 
 
-class _Smaller(base.Fitness):
+class _Smaller(base.Fitness):  # type: ignore[misc]
     weights = (1.0, -1.0)
 
 
-class _TwoSmaller(base.Fitness):
+class _TwoSmaller(base.Fitness):  # type: ignore[misc]
     weights = (1.0, 1.0, -1.0)
 
 
@@ -326,7 +326,7 @@ def _stream(rng: random.Random) -> Iterator[None]:
 
 
 def _lent() -> random.Random:
-    return random._inst  # type: ignore[attr-defined,no-any-return]
+    return random._inst
 
 
 def check(config: EngineConfig) -> None:

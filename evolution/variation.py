@@ -75,7 +75,8 @@ class Trees:
 
     def _grown(self, rng: random.Random, wanted: Sort | None, height: int, least: int, share: float) -> Program:
         if wanted is None:
-            wanted = rng.choice([s for s in ("tensor", "scalar") if self.signatures[s]])
+            sorts: tuple[Sort, ...] = ("tensor", "scalar")
+            return self._grown(rng, rng.choice([s for s in sorts if self.signatures[s]]), height, least, share)
         terminals = self.terminals[wanted]
         if terminals and (height <= 0 or (least <= 0 and rng.random() < share)):
             return Program(rng.choice(terminals))
