@@ -158,6 +158,10 @@ class PoolProblem:
         """Return which programs give finite numbers, not all equal."""
         return [all(_varies(scores) for scores in self.scores(program)) for program in programs]
 
+    def behaviour(self, program: Program) -> bytes:
+        """Return how a program ranks the networks of every pool; a monotone function of another is no other program."""
+        return b"".join(rankdata(scores).tobytes() for scores in self.scores(program))
+
     def draw(self, rng: random.Random) -> None:
         """Draw nothing: a program is measured on all networks."""
 

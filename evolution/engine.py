@@ -7,12 +7,11 @@ would have ended. Where programs are measured, and on what, is the problem's bus
 from __future__ import annotations
 
 import copy
-import itertools
 import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,6 +40,9 @@ class Problem(Protocol):
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
         """Return which programs give numbers."""
+
+    def behaviour(self, program: Program) -> Hashable:
+        """Return what a valid program does on what it was tried on: programs that do the same there count once."""
 
     def draw(self, rng: random.Random) -> Any:
         """Draw what a generation is measured on."""
@@ -193,15 +195,17 @@ class _Search(Generic[G]):
         self.toolbox.register("clone", copy.copy)
         self.toolbox.register("mate", self._mate)
         self.toolbox.register("mutate", self._mutate)
-        self.hall = tools.HallOfFame(config.hall, similar=lambda a, b: bool(a.program == b.program))
+        self.hall = tools.HallOfFame(config.hall, similar=self._alike)
         # Of equals, DEAP puts the last that comes first.
         self.hall.update([self._known(text, values) for text, values in reversed(state.hall)])
         self.tried = self.found = 0
+        self.seen: dict[Hashable, Program] = {}
 
     def step(self) -> None:
         """Make and measure the next generation."""
         started = time.perf_counter()
         self.tried = self.found = 0
+        self.seen = {}
         config, state = self.config, self.state
         genomes: dict[Program, G] = {}
         if state.generation < 0:
@@ -210,11 +214,13 @@ class _Search(Generic[G]):
         else:
             immigrants = math.floor(config.immigrants * config.population)
             genomes |= self._children(config.population - immigrants)
-        genomes |= self._immigrants(config.population - len(genomes), genomes)
+        genomes |= self._immigrants(config.population - len(genomes))
         drawn = self.problem.draw(self.rng)
         fitness = self.problem.fitness(list(genomes), drawn)
         population = [self._measured(g, p, f) for (p, g), f in zip(genomes.items(), fitness, strict=True)]
-        self.hall.update([individual for individual in population if individual.fitness.values[0] > NOTHING])
+        for individual in population:
+            if individual.fitness.values[0] > NOTHING:
+                self._remember(individual)
         state.generation += 1
         state.population = [(str(i.genome), list(i.fitness.values)) for i in population]
         state.hall = [(str(i.genome), list(i.fitness.values)) for i in self.hall]
@@ -237,16 +243,15 @@ class _Search(Generic[G]):
                 bred = algorithms.varOr(parents, self.toolbox, wanted, config.crossover, config.mutation)
             return [individual.genome for individual in bred]
 
-        return self._valid(count, breed, {})
+        return self._valid(count, breed)
 
-    def _immigrants(self, count: int, taken: Mapping[Program, G]) -> dict[Program, G]:
+    def _immigrants(self, count: int) -> dict[Program, G]:
         """Grow distinct valid programs."""
         low, high = self.config.min_height, self.config.max_height
-        return self._valid(
-            count, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)], taken
-        )
+        return self._valid(count, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)])
 
-    def _valid(self, count: int, make: Callable[[int], list[G]], taken: Mapping[Program, G]) -> dict[Program, G]:
+    def _valid(self, count: int, make: Callable[[int], list[G]]) -> dict[Program, G]:
+        """Make programs until so many are valid and do what no other of the generation does."""
         found: dict[Program, G] = {}
         tried = 0
         while len(found) < count:
@@ -256,13 +261,19 @@ class _Search(Generic[G]):
             fresh: dict[Program, G] = {}
             for genome in genomes:
                 program = self.representation.express(genome)
-                known = program in taken or program in found
-                if program.args and program.height <= self.config.height_limit and not known:
+                if program.args and program.height <= self.config.height_limit and program not in found:
                     fresh.setdefault(program, genome)
             valid = self.problem.valid(list(fresh))
-            good = {p: g for (p, g), fit in zip(fresh.items(), valid, strict=True) if fit}
-            self.found += len(good)
-            found |= dict(itertools.islice(good.items(), count - len(found)))
+            self.found += sum(valid)
+            for (program, genome), fits in zip(fresh.items(), valid, strict=True):
+                if not fits:
+                    continue
+                alike = self.seen.setdefault(behaviour := self.problem.behaviour(program), program)
+                if alike in found and program.size < alike.size:  # the smaller of two that do the same
+                    del found[alike]
+                    self.seen[behaviour] = alike = program
+                if alike is program and len(found) < count:
+                    found[program] = genome
             if tried > PATIENCE * (1 + count):
                 raise ConfigError(
                     f"engine: of {tried} programs only {len(found)} are valid and distinct, {count} are wanted: "
@@ -270,6 +281,18 @@ class _Search(Generic[G]):
                 )
         self.tried += tried
         return found
+
+    def _remember(self, individual: Individual[G]) -> None:
+        """Take a program into the hall of fame; of two that do the same the smaller stays, if it is no worse."""
+        for place, known in enumerate(self.hall):
+            smaller = individual.program.size < known.program.size and individual.fitness >= known.fitness
+            if smaller and self._alike(individual, known):
+                self.hall.remove(place)
+                break
+        self.hall.update([individual])
+
+    def _alike(self, first: Individual[G], second: Individual[G]) -> bool:
+        return self.problem.behaviour(first.program) == self.problem.behaviour(second.program)
 
     # DEAP draws from Python's global generator, which `_stream` has lent it; so do the operators that it calls.
     def _mate(self, first: Individual[G], second: Individual[G]) -> tuple[Individual[G], Individual[G]]:

@@ -86,19 +86,23 @@ class NetworkProblem:
         self.pools, self.reading, self.measure, self.workers = pools, reading, measure, workers
         self.starts = np.cumsum([0, *(len(pool.handles) for pool in pools)])
         self.handles = [handle for pool in pools for handle in pool.handles]
+        self.trial = [n for start, end in itertools.pairwise(self.starts.tolist()) for n in range(start, end)[:TRIAL]]
         self._known: dict[Program, tuple[Vector, NDArray[np.bool_]]] = {}
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
         """Return which programs give finite scores on few networks of every ground, and not the same on all of them."""
-        trial = [n for start, end in itertools.pairwise(self.starts.tolist()) for n in range(start, end)[:TRIAL]]
         left = list(programs)
         # Most fail on the first network, so that the others need not be asked.
-        for networks in (trial[:1], trial):
+        for networks in (self.trial[:1], self.trial):
             if left:
                 scores = self.scores(left, networks)
                 left = [program for program, row in zip(left, scores, strict=True) if np.isfinite(row).all()]
-        varied = {program for program in left if np.ptp(self.scores([program], trial)) > 0}
+        varied = {program for program in left if np.ptp(self.scores([program], self.trial)) > 0}
         return [program in varied for program in programs]
+
+    def behaviour(self, program: Program) -> bytes:
+        """Return the scores of a program on the networks that it is tried on."""
+        return self.scores([program], self.trial).tobytes()
 
     def draw(self, rng: random.Random) -> Drawn:
         """Draw grounds, and networks of each."""

@@ -39,6 +39,9 @@ class Texts:
     def valid(self, programs):
         return [self._digest(str(program)) > 0.125 for program in programs]
 
+    def behaviour(self, program):
+        return program
+
     def draw(self, rng):
         return rng.random()
 
@@ -111,6 +114,17 @@ def test_programs_are_valid_distinct_and_low_enough(tmp_path):
     assert all(problem.valid(programs))
     assert max(program.height for program in programs) <= 6
     assert all(words.canonical(program) == program for program in programs)
+
+
+def test_programs_that_do_the_same_count_once(tmp_path):
+    class Sizes(Texts):
+        def behaviour(self, program):
+            return program.size
+
+    state = run(tmp_path, problem=Sizes())
+    for records in (state.population, state.hall):
+        sizes = [vocabulary().parse(text).size for text, _ in records]
+        assert len(set(sizes)) == len(sizes)
 
 
 def test_the_hall_of_fame_is_the_best_ever_met(tmp_path):

@@ -78,6 +78,12 @@ def test_programs_that_give_no_numbers_are_not_valid():
     assert problem(4, 4).valid(programs(*texts)) == [True, False, False, False, True]
 
 
+def test_programs_behave_alike_that_score_alike():
+    it = problem(4, 4)
+    first, second, other = programs("abs(T1_D)", "relu(T1_D)", "square(add(T1_D, T1_D))")
+    assert it.behaviour(first) == it.behaviour(second) != it.behaviour(other)
+
+
 def test_fitness_is_the_least_coefficient():
     it = problem(8, 6, draw=0, grounds=0)
     drawn = it.everything()
