@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..errors import ProgramError
+from ..proxies.determinants import det, slogdet
 from ..registry import Registry
 
 Kind = Literal["tensor", "mask", "scalar"]
@@ -306,11 +307,6 @@ def _square_matrices(a: Tensor) -> None:
         raise ShapeError(f"determinants need square matrices, got {tuple(a.shape[1:])}")
 
 
-def _is_whole(a: Tensor) -> Tensor:
-    """Tell which matrices are of whole numbers. Their determinant is one, and below 1/2 it is 0."""
-    return (a - a.round()).abs().flatten(-2).amax(-1) == 0
-
-
 def _as_tensor(determinants: Tensor) -> Tensor:
     """Give the determinant of a lone matrix a dimension, because it is a tensor."""
     return determinants[:, None] if determinants.ndim == 1 else determinants
@@ -318,23 +314,19 @@ def _as_tensor(determinants: Tensor) -> Tensor:
 
 @_primitive(18, 19, TRANSFORM, "C = torch.det(A)", "float32, so that round-off can make a singular matrix regular")
 def _det(a: Tensor) -> Tensor:
-    """Determinants over the last two dimensions, in float64: 0 for what is below 1/2 and of whole numbers."""
+    """Determinants over the last two dimensions, in float64; of whole numbers exactly 0 where it is."""
     _square_matrices(a)
-    determinant = _by_instance(torch.linalg.det, a.double())
-    return _as_tensor(determinant.masked_fill(_is_whole(a) & (determinant.abs() < 0.5), 0))
+    return _as_tensor(_by_instance(det, a))
 
 
 @_primitive(
     19, 20, TRANSFORM, "C = torch.logdet(A); C[C != C] = 0", "float32, so that round-off can hide a singular matrix"
 )
 def _logdet(a: Tensor) -> Tensor:
-    """Log-determinants, in float64: 0 of what is negative, -inf of what is below 1/2 and of whole numbers."""
+    """Log-determinants, in float64: 0 of what is negative, -inf of 0, which is exact for whole numbers."""
     _square_matrices(a)
-    sign_and_log = _by_instance(lambda m: torch.stack(torch.linalg.slogdet(m), -1), a.double())
-    sign, logarithm = sign_and_log.unbind(-1)
-    value = logarithm.masked_fill((sign < 0) | logarithm.isnan(), 0)
-    # The bound is that of eznas_a.
-    return _as_tensor(value.masked_fill_(_is_whole(a) & (logarithm < -0.5), -torch.inf))
+    sign, logarithm = _by_instance(lambda m: torch.stack(slogdet(m), -1), a).unbind(-1)
+    return _as_tensor(logarithm.masked_fill((sign < 0) | logarithm.isnan(), 0))
 
 
 def _extreme_eigenvalues(a: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NotApplicableError
+from .determinants import slogdet
 from .passes import Backward, Forward, Gradient, Tap
 from .probe import Probe
 from .registry import register
@@ -95,10 +96,8 @@ def _conv_norm_and_relu(net: nn.Module) -> list[tuple[str, str]]:
 def _score(gradient: Tensor) -> float:
     """Return the Frobenius norm of sigmoid(logdet(sign(G))) over the H x W matrices of G `(N, C, H, W)`."""
     _check_square(gradient)
-    sign, logarithm = torch.linalg.slogdet(gradient.sign().double())
-    # A matrix of signs has an integer determinant: below 1/2 it is zero, whatever LU's round-off left of it.
-    singular = logarithm < -0.5
-    value = torch.where(sign > 0, logarithm.sigmoid(), 0.5).masked_fill(singular, 0.0)
+    sign, logarithm = slogdet(gradient.sign())
+    value = torch.where(sign > 0, logarithm.sigmoid(), 0.5).masked_fill(sign == 0, 0.0)
     return float(value.norm())
 
 
@@ -130,6 +129,7 @@ PAPER = "Akhauri et al., EZNAS, NeurIPS 2022"
 
 @register(
     "eznas_a",
+    version=2,
     needs=[SIGNS],
     paper=f"{PAPER}, figure 6 (with the input that the released code feeds)",
     batch_size=16,
@@ -168,7 +168,11 @@ def eznas_a_as_released(probe: Probe) -> float:
 
 
 @register(
-    "eznas_a.as_printed", needs=[WEIGHTS_ON_NOISE], paper=f"{PAPER}, figure 6, the input as labelled", batch_size=16
+    "eznas_a.as_printed",
+    version=2,
+    needs=[WEIGHTS_ON_NOISE],
+    paper=f"{PAPER}, figure 6, the input as labelled",
+    batch_size=16,
 )
 def eznas_a_as_printed(probe: Probe) -> float:
     r"""Compute the program of eznas_a on the tensor that the paper names: weight gradients, on noise.
@@ -186,7 +190,7 @@ def eznas_a_as_printed(probe: Probe) -> float:
     return mean(scores)
 
 
-@register("eznas_a.l2", needs=[SIGNS], paper=f"{PAPER}, figure 10 (L2)", batch_size=16)
+@register("eznas_a.l2", version=2, needs=[SIGNS], paper=f"{PAPER}, figure 10 (L2)", batch_size=16)
 def eznas_a_l2(probe: Probe) -> float:
     r"""Aggregate the scores of eznas_a by their norm.
 
@@ -198,7 +202,7 @@ def eznas_a_l2(probe: Probe) -> float:
     return math.hypot(*(score for _, score in probe.tap(SIGNS)))
 
 
-@register("eznas_a.conv_bn_relu", needs=[CONV_SIGNS], paper=f"{PAPER}, figure 10 (C-B-R)", batch_size=16)
+@register("eznas_a.conv_bn_relu", version=2, needs=[CONV_SIGNS], paper=f"{PAPER}, figure 10 (C-B-R)", batch_size=16)
 def eznas_a_of_conv_bn_relu(probe: Probe) -> float:
     r"""Compute eznas_a on Conv-BatchNorm-ReLU triples, from the gradient at the input of the convolution.
 

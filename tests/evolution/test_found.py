@@ -27,7 +27,7 @@ def forget():
     PROXIES._items, AGGREGATES._items = before
 
 
-@pytest.mark.parametrize("index", [6111, 1462, 15623])  # the last has no convolution in its cells
+@pytest.mark.parametrize("index", [6111, 1462, 9000, 100, 15623])  # the last has no convolution in its cells
 @pytest.mark.parametrize("name", ["eznas_a", "eznas_b"])
 def test_the_programs_of_the_paper_equal_the_built_in_proxies(name, index):
     space = SPACES["nb201"](None)

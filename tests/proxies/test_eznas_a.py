@@ -72,6 +72,20 @@ def test_the_reference_differs_only_by_its_round_off(net: str) -> None:
     assert reference == pytest.approx(exact, rel=1e-2)
 
 
+def test_singular_signs_score_nothing_in_any_layout() -> None:
+    signs = torch.randint(0, 2, (2, 20, 32, 32), generator=torch.Generator().manual_seed(0)).float() * 2 - 1
+    signs[:, :, 9] = (signs[:, :, 17] + signs[:, :, 30]) / 2
+    left = torch.linalg.slogdet(signs.double())
+    assert ((left.sign > 0) & (left.logabsdet > 1)).any(), "LU's round-off does not matter, so this shows nothing"
+    for layout in (torch.contiguous_format, torch.channels_last):
+        assert SIGNS.reduce(signs, signs.contiguous(memory_format=layout)) == 0
+    signs[:, ::2, 9] = 1
+    scores = {SIGNS.reduce(signs, g) for g in (signs, signs.contiguous(memory_format=torch.channels_last))}
+    assert len(scores) == 1
+    matrices = signs[:, ::2].to(torch.int64).flatten(0, 1).tolist()
+    assert scores.pop() == pytest.approx(math.sqrt(sum(value(m) ** 2 for m in matrices)), rel=1e-12)
+
+
 def test_triples_of_the_benchmark_are_relu_conv_norm() -> None:
     net = load(SYNTHETIC / "nets" / "n04_best_cifar10.npz")
     names = first_of_triples(net)

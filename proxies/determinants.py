@@ -1,0 +1,199 @@
+"""Determinants by LU, and exactly where LU cannot tell a determinant of whole numbers from zero."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+#: Matrices of this norm are left to LU. Below it, so that entries and residues are, the sum of two products fits int64.
+LARGEST_NORM = 2.0**31
+#: So are doubts of this size, whose resolution would take more than 33 primes; beyond, float64 ends.
+LARGEST_DOUBT = 2.0**1000
+
+# At once in int64: a few megabytes, which caches hold.
+_ELEMENTS = 2**18
+_LEAST_PRIME = 2**31 - 2**12
+
+
+def slogdet(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the signs of determinants and the logarithms of their absolute values.
+
+    LU answers, unless it cannot tell the determinant from zero and the matrix is of whole numbers. Then the determinant
+    is a whole number in a known interval: 0 if that holds no other, else found modulo primes, exactly.
+
+    What LU cannot tell: it gives $\hat L \hat U = P A + E$ with
+    $\lVert E \rVert_F \le n u \lVert \hat L \rVert_F \lVert \hat U \rVert_F$, u half the epsilon of float64
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, theorem 9.3). The determinant is linear in every row,
+    and by Hadamard's inequality no larger than the product of the norms of the rows a of A, so
+
+    $$| \det \hat L \hat U - \det P A | \le \prod_i \lVert a_i \rVert \,
+    \Big( \exp \sum_i \lVert E \rVert_F / \lVert a_i \rVert - 1 \Big)$$
+
+    and likewise with columns. A determinant within twice that (the factor covers the round-off of the bound) is in
+    doubt, unless $100 n \lVert E \rVert_F \lVert A^{-1} \rVert_F < 1$: then no matrix within E is singular, and the
+    determinant is right to 2 %. Large matrices need this, as Hadamard's bound is exp(n / 2) times what is usual for
+    signs: of regular matrices of random signs one in 1,500 does at n = 32, and nine in ten do at n = 48.
+
+    Args:
+        matrices: `(..., n, n)`, taken to float64.
+
+    Returns:
+        Signs and logarithms `(...)` in float64, as `torch.linalg.slogdet` gives them: 0 and -inf if singular. They do
+        not depend on how the matrices lie in memory nor, where they are exact, on the batch and the CPU. LU alone
+        answers for matrices with a number that is not whole or not finite, or of a norm of 2^31, or with a doubt of
+        2^1000.
+    """
+    factors = _factors(matrices)
+    return factors.sgn().prod(-1), factors.abs().log().sum(-1)
+
+
+def det(matrices: Tensor) -> Tensor:
+    """Return determinants `(...)` of `(..., n, n)` in float64: what `slogdet` takes apart."""
+    return _factors(matrices).prod(-1)
+
+
+def _factors(matrices: Tensor) -> Tensor:
+    """Return numbers `(..., n)` whose product is the determinant: LU's pivots, or the determinant itself and ones."""
+    n = matrices.shape[-1]
+    flat = matrices.detach().contiguous().double().reshape(math.prod(matrices.shape[:-2]), n, n)
+    # As torch.linalg.slogdet does it, which keeps L and U to itself; transposed, because LAPACK goes by columns.
+    packed, rows, _ = torch.linalg.lu_factor_ex(flat.mT)
+    factors: Tensor = packed.diagonal(dim1=-2, dim2=-1).clone()
+    swapped = rows != torch.arange(1, n + 1, dtype=rows.dtype, device=rows.device)
+    factors *= torch.where(swapped, -1.0, 1.0)
+    size = factors.prod(-1).abs()
+
+    # With pivoting no element of L is above 1; the norm of U is at most that of both packed in one matrix.
+    unit = torch.finfo(torch.float64).eps / 2
+    error = n * unit * math.sqrt(n * (n + 1) / 2) * torch.linalg.vector_norm(packed, dim=(-2, -1))
+    norm = torch.linalg.vector_norm(flat, dim=(-2, -1))
+    # First, because it is quick, with rows of one norm, whose product is the largest.
+    doubt = 2 * torch.expm1(n * error) * (norm / math.sqrt(n)) ** n
+    (at,) = ((size <= doubt) & (norm < LARGEST_NORM)).nonzero(as_tuple=True)
+    small = doubt[at] < 1 / 2
+    _set_zero(factors, flat, at[small])
+    at = at[~small]
+    if len(at):
+        # Then with rows and columns as they are.
+        squares = flat[at].square_()
+        doubt = torch.minimum(*(_doubt(squares.sum(dim).sqrt(), error[at]) for dim in (-2, -1)))
+        left, small = size[at] <= doubt, doubt < 1 / 2
+        _set_zero(factors, flat, at[left & small])
+        left &= ~small & (doubt < LARGEST_DOUBT)
+        at, doubt = at[left], doubt[left]
+    if len(at):
+        whole = _whole(flat[at])
+        at, doubt = at[whole], doubt[whole]
+    if len(at):
+        identity = torch.eye(n, dtype=flat.dtype, device=flat.device).expand(len(at), n, n)
+        inverse = torch.linalg.lu_solve(packed[at], rows[at], identity)
+        left = ~(100 * n * error[at] * torch.linalg.vector_norm(inverse, dim=(-2, -1)) < 1)
+        at, doubt = at[left], doubt[left]
+    if len(at):
+        # Most singular matrices of gradients have two rows or columns that are multiples of each other.
+        parallel = _parallel_rows(flat[at]) | _parallel_rows(flat[at].mT)
+        factors[at[parallel]] = 0
+        at, doubt = at[~parallel], doubt[~parallel]
+    if len(at):
+        exact = _exact(flat[at].cpu().numpy().astype(np.int64), doubt.max().item())
+        factors[at] = 1
+        factors[at, 0] = torch.tensor(exact, dtype=flat.dtype, device=flat.device)
+    return factors.reshape(matrices.shape[:-1])
+
+
+def _set_zero(factors: Tensor, matrices: Tensor, at: Tensor) -> None:
+    """Let the determinants of some matrices be zero if they are of whole numbers, where LU has not found so."""
+    if len(at):
+        at = at[(factors[at] != 0).all(-1)]
+        factors[at[_whole(matrices[at])]] = 0
+
+
+def _whole(matrices: Tensor) -> Tensor:
+    """Tell which of `(k, n, n)` are of whole numbers; this changes them."""
+    found: Tensor = matrices.frac_().abs_().sum((-2, -1)) == 0
+    return found
+
+
+def _doubt(norms: Tensor, error: Tensor) -> Tensor:
+    """Return what LU of whole numbers cannot tell from zero, by the norms of rows `(k, n)` and of E `(k,)`."""
+    # A row of whole numbers has a norm of 1 at least, or the determinant is zero.
+    return 2 * torch.expm1(error * norms.clamp_min(1).reciprocal().sum(-1)) * norms.prod(-1)
+
+
+def _parallel_rows(matrices: Tensor) -> Tensor:
+    """Tell which of `(k, n, n)` surely have rows that are multiples of each other: where Schwarz's inequality is none.
+
+    Products that float64 does not hold are not compared.
+    """
+    gram = matrices @ matrices.mT
+    squares = gram.diagonal(dim1=-2, dim2=-1)
+    equal = gram.square() == squares[:, :, None] * squares[:, None, :]
+    found: Tensor = (equal.flatten(1).sum(1) > matrices.shape[-1]) & (squares.amax(-1) < 2**26)
+    return found
+
+
+def _exact(matrices: NDArray[np.int64], doubt: float) -> list[float]:
+    """Return the determinants of `(k, n, n)`, whose absolute values are below twice the doubt.
+
+    LU has found less than the doubt, and is off by half of it at most.
+    """
+    n = matrices.shape[-1]
+    # Whole numbers below half of the product of some primes are told apart by their residues.
+    count = int(math.log(4 * doubt) // math.log(_LEAST_PRIME)) + 1
+    primes = _primes(count)
+    step = max(1, _ELEMENTS // (count * n * n))
+    found = []
+    for start in range(0, len(matrices), step):
+        part = matrices[start : start + step]
+        residues = _modulo(part.repeat(count, axis=0), np.tile(primes, len(part))).reshape(-1, count)
+        found += [float(_join(row, primes.tolist())) for row in residues.tolist()]
+    return found
+
+
+def _modulo(matrices: NDArray[np.int64], primes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the determinants of `(k, n, n)` modulo `primes` `(k,)`, by elimination."""
+    k, n, _ = matrices.shape
+    found = np.zeros_like(primes)
+    pivots, swaps = np.zeros((k, n), dtype=np.int64), np.zeros(k, dtype=np.int64)
+    rest = np.fmod(matrices, primes[:, None, None])
+    every = place = np.arange(k)
+    for step in range(n):
+        row = (rest[:, :, 0] != 0).argmax(1)
+        top = rest[every, row]
+        regular = top[:, 0] != 0
+        if not regular.all():
+            place, primes, rest, row, top = (x[regular] for x in (place, primes, rest, row, top))
+            every = np.arange(len(place))
+        rest[every, row] = rest[:, 0]
+        pivots[place, step], swaps[place] = top[:, 0], swaps[place] + (row > 0)
+        rest = top[:, :1, None] * rest[:, 1:, 1:] - rest[:, 1:, :1] * top[:, None, 1:]
+        np.fmod(rest, primes[:, None, None], out=rest)
+    for at, prime in zip(place.tolist(), primes.tolist(), strict=True):
+        # Rather than divided by the pivot, the r rows below it are multiplied with it, so it is a factor 1 - r times.
+        powers = (pow(pivot, 2 - n + step, prime) for step, pivot in enumerate(pivots[at].tolist()))
+        found[at] = functools.reduce(lambda x, y: x * y % prime, powers, (-1) ** int(swaps[at]))
+    return found
+
+
+def _join(residues: Sequence[int], primes: Sequence[int]) -> int:
+    """Return the whole number of least absolute value that has these residues, by the Chinese remainder theorem."""
+    number, modulus = 0, 1
+    for residue, prime in zip(residues, primes, strict=True):
+        number += modulus * ((residue - number) * pow(modulus, -1, prime) % prime)
+        modulus *= prime
+    return number - modulus if 2 * number > modulus else number
+
+
+@functools.cache
+def _primes(count: int) -> NDArray[np.int64]:
+    """Return the largest primes below 2^31."""
+    odd = np.arange(3, 46_341, 2)
+    primes = (n for n in range(2**31 - 1, _LEAST_PRIME, -2) if (n % odd).all())
+    return np.array(list(itertools.islice(primes, count)))
