@@ -24,6 +24,7 @@ from ..bench.summary import Ranking, select, summarise
 from ..datasets import data_folder
 from ..errors import ConfigError
 from ..plugins import load
+from . import primitives
 from .bank import Bank
 from .config import EvolveConfig, Ground
 from .engine import State, check, evolve
@@ -230,7 +231,13 @@ def _recipe(config: EvolveConfig, pools: Sequence[Pool]) -> dict[str, Any]:
     document["engine"].pop("generations")
     names = {name: version for name, version in environment().items() if name in {"zcbench", "torch", "cpu"}}
     networks = {pool.name: [handle.path.stem for handle in pool.handles] for pool in pools}
-    return {**document, "statistics_version": VERSION, "protocol": PROTOCOL, "environment": names, "pools": networks}
+    return {
+        **document,
+        "versions": [VERSION, primitives.VERSION],
+        "protocol": PROTOCOL,
+        "environment": names,
+        "pools": networks,
+    }
 
 
 def _ranked(problem: NetworkProblem, programs: dict[Program, float], config: EvolveConfig) -> list[Candidate]:

@@ -200,21 +200,21 @@ class _Search(Generic[G]):
         self.hall.update([self._known(text, values) for text, values in reversed(state.hall)])
         self.tried = self.found = 0
         self.seen: dict[Hashable, Program] = {}
+        self.genomes: dict[Program, G] = {}
 
     def step(self) -> None:
         """Make and measure the next generation."""
         started = time.perf_counter()
         self.tried = self.found = 0
-        self.seen = {}
+        self.seen, self.genomes = {}, {}
         config, state = self.config, self.state
-        genomes: dict[Program, G] = {}
         if state.generation < 0:
             known = [self.representation.parse(text) for text in config.start]
-            genomes |= {self.representation.express(genome): genome for genome in known}
+            self.genomes |= {self.representation.express(genome): genome for genome in known}
         else:
-            immigrants = math.floor(config.immigrants * config.population)
-            genomes |= self._children(config.population - immigrants)
-        genomes |= self._immigrants(config.population - len(genomes))
+            self._breed(config.population - math.floor(config.immigrants * config.population))
+        self._grow(config.population)
+        genomes = self.genomes
         drawn = self.problem.draw(self.rng)
         fitness = self.problem.fitness(list(genomes), drawn)
         population = [self._measured(g, p, f) for (p, g), f in zip(genomes.items(), fitness, strict=True)]
@@ -227,8 +227,8 @@ class _Search(Generic[G]):
         state.records.append(self._record(population, time.perf_counter() - started))
         state.rng = self.rng.getstate()
 
-    def _children(self, count: int) -> dict[Program, G]:
-        """Breed distinct valid programs from the last population."""
+    def _breed(self, total: int) -> None:
+        """Breed valid programs from the last population until the generation has so many."""
         config = self.config
         population = [self._known(text, values) for text, values in self.state.population]
         with _stream(self.rng):
@@ -243,44 +243,45 @@ class _Search(Generic[G]):
                 bred = algorithms.varOr(parents, self.toolbox, wanted, config.crossover, config.mutation)
             return [individual.genome for individual in bred]
 
-        return self._valid(count, breed)
+        self._fill(total, breed)
 
-    def _immigrants(self, count: int) -> dict[Program, G]:
-        """Grow distinct valid programs."""
+    def _grow(self, total: int) -> None:
+        """Grow valid programs until the generation has so many."""
         low, high = self.config.min_height, self.config.max_height
-        return self._valid(count, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)])
+        self._fill(total, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)])
 
-    def _valid(self, count: int, make: Callable[[int], list[G]]) -> dict[Program, G]:
-        """Make programs until so many are valid and do what no other of the generation does."""
-        found: dict[Program, G] = {}
-        tried = 0
-        while len(found) < count:
+    def _fill(self, total: int, make: Callable[[int], list[G]]) -> None:
+        """Add programs to the generation that are valid and do what no other of it does."""
+        missing, tried = total - len(self.genomes), 0
+        while len(self.genomes) < total:
             # At least a handful: their validity is tested together, which shares work.
-            genomes = make(max(count - len(found), 8))
+            genomes = make(max(total - len(self.genomes), 8))
             tried += len(genomes)
             fresh: dict[Program, G] = {}
             for genome in genomes:
                 program = self.representation.express(genome)
-                if program.args and program.height <= self.config.height_limit and program not in found:
+                if program.args and program.height <= self.config.height_limit and program not in self.genomes:
                     fresh.setdefault(program, genome)
             valid = self.problem.valid(list(fresh))
             self.found += sum(valid)
             for (program, genome), fits in zip(fresh.items(), valid, strict=True):
-                if not fits:
-                    continue
-                alike = self.seen.setdefault(behaviour := self.problem.behaviour(program), program)
-                if alike in found and program.size < alike.size:  # the smaller of two that do the same
-                    del found[alike]
-                    self.seen[behaviour] = alike = program
-                if alike is program and len(found) < count:
-                    found[program] = genome
-            if tried > PATIENCE * (1 + count):
+                if fits:
+                    self._add(program, genome, total)
+            if tried > PATIENCE * (1 + missing):
                 raise ConfigError(
-                    f"engine: of {tried} programs only {len(found)} are valid and distinct, {count} are wanted: "
+                    f"engine: of {tried} programs only {len(self.genomes)} are valid and distinct, {total} are wanted: "
                     "expected a smaller population, higher trees or other terminals"
                 )
         self.tried += tried
-        return found
+
+    def _add(self, program: Program, genome: G, total: int) -> None:
+        behaviour = self.problem.behaviour(program)
+        alike = self.seen.get(behaviour)
+        if alike is not None and program.size < alike.size:  # the smaller of two that do the same
+            del self.genomes[alike]
+        if (alike is None or program.size < alike.size) and len(self.genomes) < total:
+            self.seen[behaviour] = program
+            self.genomes[program] = genome
 
     def _remember(self, individual: Individual[G]) -> None:
         """Take a program into the hall of fame; of two that do the same the smaller stays, if it is no worse."""

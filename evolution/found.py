@@ -15,7 +15,7 @@ from ..proxies import AGGREGATES, PROXIES
 from ..proxies.aggregate import Aggregate
 from ..proxies.probe import Probe
 from ..proxies.registry import Proxy
-from . import aggregates
+from . import aggregates, primitives, statistics
 from .evaluate import Aggregation, Plan, ToScalar
 from .primitives import PRIMITIVES
 from .programs import Program, Vocabulary
@@ -80,6 +80,7 @@ class Found:
         terminals = tuple(dict.fromkeys(node.name for node in tree.nodes() if not node.args))
         return Proxy(
             name=self.name,
+            version=1000 * statistics.VERSION + primitives.VERSION,
             function=ProgramScore(tree, terminals, self.collection, self.to_scalar, self.aggregation),
             needs=needs(terminals, self.collection),
             paper=self.paper,

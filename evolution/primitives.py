@@ -29,6 +29,9 @@ from ..errors import ProgramError
 from ..proxies.determinants import det, slogdet
 from ..registry import Registry
 
+#: Goes up when an operation gives another value than before, so that scores of programs are told apart.
+VERSION = 1
+
 Kind = Literal["tensor", "mask", "scalar"]
 KINDS: tuple[Kind, ...] = ("tensor", "mask", "scalar")
 
