@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -34,6 +28,7 @@ from ..datasets.tasks import Task
 from ..errors import ConfigError, NotApplicableError, NotFiniteError, ResultsError, one_line
 from ..proxies.probe import Probe
 from .statistics import TERMINALS, VERSION, Collection, Group, Statistics, collect, needs
+from .workers import context, start
 
 Dtype = Literal["float32", "bfloat16"]
 Networks = Sequence[tuple[Space, int]]
@@ -251,10 +246,7 @@ def _alone(jobs: Sequence[_Job]) -> Iterator[None]:
 
 def _together(jobs: Sequence[_Job], devices: int) -> Iterator[None]:
     """Run jobs in worker processes, in any order."""
-    # Forking costs nothing, but is not safe once a process has started CUDA's threads.
-    fork = sys.platform == "linux" and not torch.cuda.is_available()
-    context = multiprocessing.get_context("fork" if fork else "spawn")
-    pool = ProcessPoolExecutor(devices, context, _start, (jobs,))
+    pool = ProcessPoolExecutor(devices, context(), _start, (jobs,))
     try:
         for done in as_completed([pool.submit(_run_one, place) for place in range(len(jobs))]):
             yield done.result()
@@ -271,18 +263,8 @@ _JOBS: list[_Job] = []
 
 
 def _start(jobs: Sequence[_Job]) -> None:
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this worker is interrupted too, and ends it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    start()
     _JOBS[:] = jobs
-
-
-def _end_with_parent() -> None:
-    """End when the process that started this one is gone, killed or not: nobody else would tell."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
 
 
 def _run_one(place: int) -> None:

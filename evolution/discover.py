@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from ..bench.progress import Progress
 from ..bench.protocol import PROTOCOL, StudyConfig, TrainerConfig
 from ..bench.runner import environment
 from ..bench.runner import run as run_study
@@ -101,7 +102,7 @@ def discover(config: EvolveConfig, *, each: Callable[[State], None] = lambda sta
     Raises:
         ZcbenchError: Whatever the user has to mend.
     """
-    # Collecting statistics takes hours: every fault comes to light before.
+    # Collecting statistics takes long: every fault comes to light before.
     objective = _check(config)
     vocabulary = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES, config.engine.height_limit)
     representation: Any = Machines(vocabulary) if config.representation == "sequential" else Trees(vocabulary)
@@ -242,6 +243,13 @@ def _recipe(config: EvolveConfig, pools: Sequence[Pool]) -> dict[str, Any]:
 
 def _ranked(problem: NetworkProblem, programs: dict[Program, float], config: EvolveConfig) -> list[Candidate]:
     everything = problem.everything()
+    progress = Progress("networks that the best programs are measured on", len(problem.handles))
+    try:
+        for ground, chosen in everything.items():  # scores are kept, so that all grounds together cost nothing more
+            problem.coefficients(list(programs), {ground: chosen})
+            progress.advance(len(chosen))
+    finally:
+        progress.close()
     coefficients = problem.coefficients(list(programs), everything)
     names = [pool.name for pool in problem.pools]
     found = [

@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import TypeVar
 
@@ -38,9 +40,7 @@ class Workers:
         torch.set_num_threads(1)
         self.pool: ProcessPoolExecutor | None = None
         if devices > 1:
-            # Forks share what is mapped into memory, and start at once.
-            context = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "fork")
-            self.pool = ProcessPoolExecutor(devices, context, _start)
+            self.pool = ProcessPoolExecutor(devices, context(), start)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield the result of every item, in their order.
@@ -70,7 +70,14 @@ class Workers:
         torch.set_num_threads(self.threads)
 
 
-def _start() -> None:
+def context() -> BaseContext:
+    """Return how processes start: forks share what is mapped into memory, but are not safe beside CUDA's threads."""
+    fork = sys.platform == "linux" and not torch.cuda.is_available()
+    return multiprocessing.get_context("fork" if fork else "spawn")
+
+
+def start() -> None:
+    """Begin a worker: on one thread, deaf to interrupts, and not outliving the process that started it."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this worker is interrupted too, and ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
