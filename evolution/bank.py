@@ -33,6 +33,9 @@ from .workers import context, start
 Dtype = Literal["float32", "bfloat16"]
 Networks = Sequence[tuple[Space, int]]
 
+#: A file, its size and its time of change.
+_Stamp = tuple[Path, int, int]
+
 
 @dataclass(frozen=True)
 class Handle:
@@ -52,7 +55,7 @@ class Handle:
         """Map the statistics into memory: what is read becomes resident, once for all processes together.
 
         Tensors are of the bank's dtype; writing to one does not reach the file. The first time that a process loads a
-        file it compares the checksum.
+        file that neither it nor the process that it was forked from has written it compares the checksum.
 
         Raises:
             ResultsError: There are none, or the file is torn or that of something else.
@@ -194,8 +197,8 @@ class _Job:
             return Handle(self.record, self.recipe, _read_record(self.record, self.recipe))
         raise ResultsError(f"statistics: {self.folder} has none for {self.recipe}: build them first")
 
-    def run(self) -> None:
-        """Compute and write the statistics, or record why there are none."""
+    def run(self) -> _Stamp | None:
+        """Compute and write the statistics, or record why there are none; return what tells the file from others."""
         recipe = json.loads(self.recipe)
         collection = recipe["collection"]
         try:
@@ -217,6 +220,8 @@ class _Job:
             places = [group.places for group in statistics.groups]
             document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
             write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
+            return _stamp(self.path)
+        return None
 
     def _fail(self, message: str) -> None:
         record = {"recipe": json.loads(self.recipe), "failure": one_line(message)}
@@ -226,25 +231,26 @@ class _Job:
 def _run(jobs: Sequence[_Job], devices: int) -> None:
     progress = Progress(f"collecting statistics of {len(jobs)} networks on {devices} worker(s)", len(jobs))
     try:
-        for _ in _alone(jobs) if devices == 1 else _together(jobs, devices):
+        for stamp in _alone(jobs) if devices == 1 else _together(jobs, devices):
+            if stamp:  # what was written a moment ago is what it should be
+                _CHECKED.add(stamp)
             progress.advance(1)
     finally:
         progress.close()
 
 
-def _alone(jobs: Sequence[_Job]) -> Iterator[None]:
+def _alone(jobs: Sequence[_Job]) -> Iterator[_Stamp | None]:
     """Run jobs here, on one thread, as workers do: sums then have one order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for job in jobs:
-            job.run()
-            yield
+            yield job.run()
     finally:
         torch.set_num_threads(before)
 
 
-def _together(jobs: Sequence[_Job], devices: int) -> Iterator[None]:
+def _together(jobs: Sequence[_Job], devices: int) -> Iterator[_Stamp | None]:
     """Run jobs in worker processes, in any order."""
     pool = ProcessPoolExecutor(devices, context(), _start, (jobs,))
     try:
@@ -267,14 +273,14 @@ def _start(jobs: Sequence[_Job]) -> None:
     _JOBS[:] = jobs
 
 
-def _run_one(place: int) -> None:
-    _JOBS[place].run()
+def _run_one(place: int) -> _Stamp | None:
+    return _JOBS[place].run()
 
 
 _KEY = "zcbench"
 _DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
-#: Files whose checksum this process has compared, with their size and time of change.
-_CHECKED: set[tuple[Path, int, int]] = set()
+#: Files that this process has written, or whose checksum it has compared.
+_CHECKED: set[_Stamp] = set()
 
 
 def _map(path: Path, recipe: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -320,7 +326,7 @@ def _check(path: Path, recipe: str) -> None:
         _CHECKED.add(stamp)
 
 
-def _stamp(path: Path) -> tuple[Path, int, int]:
+def _stamp(path: Path) -> _Stamp:
     try:
         stat = path.stat()
     except OSError as error:

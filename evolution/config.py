@@ -75,6 +75,8 @@ class EvolveConfig:
         pool: Networks of every ground.
         draw: How many of them a generation is measured on; 0 for all.
         grounds_drawn: On how many grounds a generation is measured; 0 for all.
+        exact: How many of the best programs of a generation are measured on all its grounds, in the order given; 0 for
+            all. Others only until it is certain that they are not among them, and their fitness is an upper bound.
         sample_seed: Of the networks.
         batch_sizes: Images in the probe batch; each is a ground of its own.
         seeds: Of images, initialisation and noise; each is a ground of its own.
@@ -111,6 +113,7 @@ class EvolveConfig:
     pool: int = 80
     draw: int = 20
     grounds_drawn: int = 4
+    exact: int = 0
     sample_seed: int = 0
     batch_sizes: list[int] = field(default_factory=lambda: [1])
     seeds: list[int] = field(default_factory=lambda: [0])

@@ -116,7 +116,7 @@ def discover(config: EvolveConfig, *, each: Callable[[State], None] = lambda sta
     pools = [pool for study in grounds for pool in _pools(config, study)]
     recipe = _recipe(config, pools)
     reading = Reading(config.to_scalar, config.aggregation)
-    measure = Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign)
+    measure = Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact)
     with Workers(config.devices) as workers:
         problem = NetworkProblem(pools, reading, measure, workers)
 
@@ -160,6 +160,8 @@ def _check(config: EvolveConfig) -> Objective:
         raise ConfigError(f"engine: expected a height_limit of at most {HEIGHT_LIMIT}, got {limit}")
     if config.grounds_drawn < 0:
         raise ConfigError(f"grounds_drawn: expected 0 for all, or more, got {config.grounds_drawn}")
+    if config.exact < 0:
+        raise ConfigError(f"exact: expected 0 for all programs, or more, got {config.exact}")
     if not 0 < config.top <= 1:
         raise ConfigError(f"top: expected a share above 0, at most 1, got {config.top}")
     if config.objective == "both":

@@ -106,7 +106,7 @@ def _values(
     for start in range(0, draws, at_once):
         count = min(at_once, draws - start)
         tensors = {name: torch.randn(count, *s, generator=generator) for name, s in shapes.items()}
-        values, _ = plan.values(Statistics(count, (Group(tensors, tuple(range(count))),)))
+        ((values, _),) = plan.values([Statistics(count, (Group(tensors, tuple(range(count))),))])
         parts.append(values[0])
     return np.concatenate(parts)
 

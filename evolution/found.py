@@ -108,7 +108,7 @@ class ProgramScore:
     def __call__(self, probe: Probe) -> float:
         """Score the probe's network."""
         plan = Plan([self.program], self.to_scalar, self.aggregation)
-        return float(plan.scores(collect(probe, self.terminals, self.collection))[0])
+        return float(plan.scores([collect(probe, self.terminals, self.collection)])[0, 0])
 
 
 def read(path: Path) -> Found:

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from .bank import Handle
 from .evaluate import Aggregation, Plan, ToScalar
-from .fitness import Objective, Sign, Vector, coefficient, fitness
+from .fitness import NOTHING, Objective, Sign, Vector, coefficient, fitness
 from .programs import Program
 from .statistics import Statistics
 from .workers import Workers
 
 #: Networks of a ground that a program has to give numbers on before it is measured.
 TRIAL = 2
+
+#: Networks that one process evaluates at a time: what is of equal shapes in all of them shares operations.
+BLOCK = 10
 
 #: What is drawn for a generation: networks by ground.
 Drawn = Mapping[int, tuple[int, ...]]
@@ -61,6 +64,7 @@ class Measure:
         objective: The coefficient at one ground.
         top: The share that is the most accurate, for the objective `top`.
         sign: Whether coefficients may have any sign, or must have the same at all grounds.
+        exact: How many of the best are measured at all grounds; 0 for all. See `NetworkProblem.fitness`.
     """
 
     draw: int = 20
@@ -68,10 +72,11 @@ class Measure:
     objective: Objective = "tau"
     top: float = 0.1
     sign: Sign = "any"
+    exact: int = 0
 
 
 class NetworkProblem:
-    """Scores of programs are kept, so that no network is visited twice with one program.
+    """Scores of programs are kept, so that no block of networks is visited twice with one program.
 
     Args:
         pools: The networks of every ground.
@@ -134,8 +139,29 @@ class NetworkProblem:
         return found
 
     def fitness(self, programs: Sequence[Program], drawn: Drawn) -> list[tuple[float, ...]]:
-        """Return the fitness of every program, `NOTHING` where it ranks nothing."""
-        return [(fitness(row.tolist(), self.measure.sign),) for row in self.coefficients(programs, drawn)]
+        """Return the fitness of every program, `NOTHING` where it ranks nothing.
+
+        A program that is not among the best so many goes no further than to the ground where that is certain, and has
+        the least coefficient up to there: its fitness is no more than that, and no more than theirs. Grounds are gone
+        through in their order, so cheap ones are best first.
+        """
+        columns = {ground: {ground: chosen} for ground, chosen in drawn.items()}
+        found: list[list[float]] = [[] for _ in programs]
+        bounds = [math.inf] * len(programs)
+        while True:
+            best = sorted(range(len(programs)), key=lambda row: -bounds[row])[: self.measure.exact or None]
+            due = [row for row, values in enumerate(found) if not values] or [
+                row for row in sorted(best) if len(found[row]) < len(drawn) and bounds[row] > NOTHING
+            ]
+            if not due:
+                return [(bound,) for bound in bounds]
+            for at, ground in enumerate(drawn):
+                if rows := [row for row in due if len(found[row]) == at]:
+                    own = self.coefficients([programs[row] for row in rows], columns[ground])[:, 0].tolist()
+                    for row, value in zip(rows, own, strict=True):
+                        found[row].append(value)
+                        bounds[row] = fitness(found[row], self.measure.sign)
+                    break  # who is among the best may have changed
 
     def scores(self, programs: Sequence[Program], networks: Sequence[int]) -> NDArray[np.float64]:
         """Return scores `(programs, networks)`, computed where they are not known."""
@@ -143,24 +169,26 @@ class NetworkProblem:
         for program in programs:
             if program not in self._known:
                 self._known[program] = np.full(total, np.nan), np.zeros(total, dtype=bool)
-        wanted = [
-            (network, missing)
-            for network in networks
-            if (missing := tuple(p for p in programs if not self._known[p][1][network]))
-        ]
-        tasks = [(self.handles[network], missing, self.reading) for network, missing in wanted]
+        tasks = []
+        for start in range(0, len(networks), BLOCK):
+            block = networks[start : start + BLOCK]
+            known = np.array([self._known[program][1][list(block)] for program in programs]).reshape(-1, len(block))
+            missing = tuple(program for program, row in zip(programs, known, strict=True) if not row.all())
+            wanted = tuple(network for network, column in zip(block, known.T, strict=True) if not column.all())
+            if wanted:
+                tasks.append((wanted, missing))
         map_ = self.workers.map if len(tasks) > 1 else map
-        for (network, missing), scores in zip(wanted, map_(_scores, tasks), strict=True):
-            for program, score in zip(missing, scores, strict=True):
+        found = map_(_scores, [([self.handles[n] for n in wanted], own, self.reading) for wanted, own in tasks])
+        for (wanted, missing), table in zip(tasks, found, strict=True):
+            for program, row in zip(missing, table, strict=True):
                 values, known = self._known[program]
-                values[network], known[network] = score, True
+                values[list(wanted)], known[list(wanted)] = row, True
         return np.array([self._known[program][0][list(networks)] for program in programs]).reshape(len(programs), -1)
 
 
-def _scores(task: tuple[Handle, tuple[Program, ...], Reading]) -> list[float]:
-    handle, programs, reading = task
-    scores: list[float] = _plan(programs, reading).scores(_load(handle)).tolist()
-    return scores
+def _scores(task: tuple[Sequence[Handle], tuple[Program, ...], Reading]) -> NDArray[np.float64]:
+    handles, programs, reading = task
+    return _plan(programs, reading).scores([_load(handle) for handle in handles])
 
 
 @functools.lru_cache(maxsize=4)
@@ -168,6 +196,6 @@ def _plan(programs: tuple[Program, ...], reading: Reading) -> Plan:
     return Plan(programs, reading.to_scalar, reading.aggregation)
 
 
-@functools.lru_cache(maxsize=8)  # what is not mapped is not resident; the system's cache of files keeps it at hand
+@functools.lru_cache(maxsize=BLOCK)  # what is not mapped is not resident; the system keeps files at hand
 def _load(handle: Handle) -> Statistics:
     return handle.load()

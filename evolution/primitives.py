@@ -30,7 +30,7 @@ from ..proxies.determinants import det, slogdet
 from ..registry import Registry
 
 #: Goes up when an operation gives another value than before, so that scores of programs are told apart.
-VERSION = 1
+VERSION = 2
 
 Kind = Literal["tensor", "mask", "scalar"]
 KINDS: tuple[Kind, ...] = ("tensor", "mask", "scalar")
@@ -144,21 +144,21 @@ def _as_mask(values: Tensor) -> Tensor:
     return values.to(torch.float64 if values.ndim == 1 else torch.float32)
 
 
-def _fold(values: Tensor, length: int) -> Tensor:
-    """Add halves of `(k, n, ...)` in float64 until n is `length` at most, so that the order depends on n alone."""
-    values = values.double()
-    while (n := values.shape[1]) > length:
-        half = n // 2
-        odd = values[:, 2 * half :]
-        values = values[:, :half] + values[:, half : 2 * half]
-        if n % 2:
-            values[:, :1] += odd
-    return values
+_LANES = 128
 
 
 def _sum(values: Tensor) -> Tensor:
-    """Sum `(k, n)` over n in float64; torch would divide a long lone row between threads, but not one of many."""
-    return _fold(values, 128).sum(1)
+    """Sum `(k, n)` over n in float64, in an order that depends on n alone.
+
+    128 sums side by side come first: torch would divide a long lone row between threads, but not one of many.
+    """
+    values = values.double()
+    whole = values.shape[1] // _LANES * _LANES
+    if whole <= _LANES:
+        return values.sum(1)
+    lanes = values[:, :whole].reshape(len(values), -1, _LANES).sum(1)
+    lanes[:, : values.shape[1] - whole] += values[:, whole:]
+    return lanes.sum(1)
 
 
 def _by_instance(function: Callable[..., Tensor], a: Tensor) -> Tensor:
@@ -337,16 +337,23 @@ def _extreme_eigenvalues(a: Tensor) -> tuple[Tensor, Tensor]:
 
     The smallest of a singular matrix is 0 and not the round-off that LAPACK leaves; that of a matrix with NaN is NaN.
     """
-    # One by one, in fresh memory, as matrix products.
-    rows = [instance.to(torch.float64, copy=True).reshape(len(instance), -1) for instance in a]
-    gram = torch.stack([row @ row.mT for row in rows])
+    rows, columns = a.shape[1], a[0, 0].numel()
+    if rows == 1:  # a number
+        square = _sum(a.flatten(1).double().square())
+        square = square.masked_fill(square.isinf(), torch.nan)
+        return square, square
+    # One by one, in fresh memory, as matrix products. With A^T A, which has the same eigenvalues but for zeros, if it
+    # is the smaller.
+    matrices = [instance.to(torch.float64, copy=True).reshape(rows, columns) for instance in a]
+    gram = torch.stack([m.mT @ m if columns < rows else m @ m.mT for m in matrices])
     gram = gram + gram.mT
     finite = gram.isfinite().flatten(1).all(1)
     values = _by_instance(torch.linalg.eigvalsh, gram.masked_fill(~finite[:, None, None], 0))
     values = values.masked_fill(~finite[:, None], torch.nan)
     smallest, largest = values[:, 0], values[:, -1]
-    round_off = values.shape[1] * torch.finfo(torch.float64).eps * largest
-    return smallest.masked_fill(smallest <= round_off, 0), largest
+    round_off = rows * torch.finfo(torch.float64).eps * largest
+    singular = smallest <= round_off if rows <= columns else finite
+    return smallest.masked_fill(singular, 0), largest
 
 
 @_primitive(
@@ -434,7 +441,7 @@ def _softmax(a: Tensor) -> Tensor:
     dim = 1 if a.ndim in (2, 4) else 2
     # torch's softmax rounds the last few numbers of each thread in another way.
     weights = (a - a.amax(dim, keepdim=True)).contiguous().exp_()
-    return weights / _fold(weights.movedim(dim, 1), 1).movedim(1, dim).to(a.dtype)
+    return weights / weights.double().sum(dim, keepdim=True).to(a.dtype)
 
 
 @_primitive(28, 29, MAP, "C = torch.functional.F.sigmoid(A)")

@@ -102,8 +102,9 @@ def same(first: Statistics, second: Statistics) -> bool:
 
 @pytest.fixture
 def built(tmp_path: Path) -> Handle:
-    """Statistics of one network, not loaded yet."""
+    """Statistics of one network, written by another process and not loaded yet."""
     (handle,) = Bank(tmp_path / "bank").build(NETWORKS[:1], IMAGES)
+    module._CHECKED.clear()
     return handle
 
 
@@ -203,7 +204,8 @@ def test_a_spawned_worker_gives_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     (tmp_path / "spawned").mkdir()
     (done,) = module._together(Bank(tmp_path / "spawned")._jobs(network, images, 1, 0), 1)
-    assert done is None
+    assert done is not None
+    assert done[0].is_file()
     assert len(files(tmp_path / "here")) == 1
     assert files(tmp_path / "here") == files(tmp_path / "spawned")
 
@@ -363,6 +365,22 @@ def test_any_flipped_bit_is_found(built: Handle) -> None:
     # White space for white space, at the end of the header.
     assert unharmed <= 2
     assert len(places) > 200
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_this_process_has_written_is_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int
+) -> None:
+    handles = Bank(tmp_path).build(NETWORKS, IMAGES, devices=devices)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_checksum", lambda *_: pytest.fail("compared"))
+        assert [handle.load().instances for handle in handles] == [1, 4, 2]
+    content = bytearray(handles[0].path.read_bytes())
+    content[-1] ^= 1
+    handles[0].path.write_bytes(content)
+    os.utime(handles[0].path, ns=(0, 0))  # by somebody else, at another time
+    with pytest.raises(ResultsError, match="checksum differs"):
+        handles[0].load()
 
 
 def test_the_checksum_is_compared_once_a_process(built: Handle, monkeypatch: pytest.MonkeyPatch) -> None:

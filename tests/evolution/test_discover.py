@@ -385,6 +385,7 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"pool": 30, "test": 11}, ConfigError, r"small has 40 networks: .* got 30 \+ 11"),
         ({"pool": 41}, ConfigError, "small has 40 networks"),
         ({"grounds_drawn": -1}, ConfigError, "grounds_drawn"),
+        ({"exact": -1}, ConfigError, "exact: expected 0 for all programs, or more, got -1"),
         ({"seeds": []}, ConfigError, "at least one"),
         ({"seeds": [-1]}, ConfigError, "seeds"),
         ({"seeds": [1, 1]}, ConfigError, "distinct"),

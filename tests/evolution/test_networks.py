@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from zcbench.evolution.fitness import fitness
 from zcbench.evolution.networks import Measure, NetworkProblem, Pool, Reading
 from zcbench.evolution.primitives import PRIMITIVES
 from zcbench.evolution.programs import Vocabulary
@@ -90,6 +91,42 @@ def test_fitness_is_the_least_coefficient():
     up, down, nothing = programs("T1_D", "inv(exp(T1_D))", "ones_like(T1_D)")
     assert it.fitness([up, down, nothing], drawn) == [pytest.approx((v,)) for v in (1, 1, -1)]
     np.testing.assert_allclose(it.coefficients([up, down], drawn), [[1, 1], [-1, -1]])
+
+
+@pytest.mark.parametrize("sign", ["any", "same"])
+@pytest.mark.parametrize("exact", [0, 1, 3, 12, 40])
+def test_the_best_have_their_fitness_and_the_others_a_bound(monkeypatch, exact, sign):
+    many = programs(*(f"frobenius({'square(' * n}T1_D{')' * n})" for n in range(9)), *TEXTS[:3])
+    drawn = dict.fromkeys(range(4), (0, 1, 2))
+    for seed in range(30):
+        table = np.random.default_rng(seed).uniform(-1, 1, (len(many), 4)).round(1)  # with ties
+        table[np.random.default_rng(seed).random(table.shape) < 0.05] = np.nan
+        asked = []
+
+        def coefficients(self, chosen, grounds, table=table, asked=asked):
+            asked.extend((program, *grounds) for program in chosen)
+            return table[[[many.index(program)] for program in chosen], list(grounds)]
+
+        monkeypatch.setattr(NetworkProblem, "coefficients", coefficients)
+        got = np.array(problem(4, 4, 4, 4, sign=sign, exact=exact).fitness(many, drawn))[:, 0]
+        assert len(asked) == len(set(asked))
+        true = np.array([fitness(row.tolist(), sign) for row in table])
+        assert (got >= true).all()
+        # The best have what is theirs, so nobody else has more than they.
+        best = np.argsort(-got, kind="stable")[: exact or None]
+        np.testing.assert_array_equal(got[best], true[best])
+        np.testing.assert_array_equal(true[best], -np.sort(-true)[: exact or None])
+
+
+def test_few_that_are_exact_cost_less(monkeypatch):
+    asked = []
+    measured = NetworkProblem.coefficients
+    monkeypatch.setattr(NetworkProblem, "coefficients", lambda s, p, d: asked.append(len(p)) or measured(s, p, d))
+    it = problem(6, 6, 6, draw=0, grounds=0, exact=1)
+    one, *others = programs("T1_D", *TEXTS[:5])
+    found = it.fitness([one, *others], it.everything())
+    assert found[0] == pytest.approx((1.0,))
+    assert asked == [6, 1, 1]
 
 
 def test_a_draw_has_distinct_grounds_and_networks_and_follows_from_the_generator():
