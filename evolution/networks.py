@@ -22,6 +22,9 @@ from .workers import Workers
 #: Networks of a ground that a program has to give numbers on before it is measured.
 TRIAL = 2
 
+#: Of the programs that are to be exact, this part is measured at a time, at least.
+HANDFUL = 5
+
 #: Networks that one process evaluates at a time: what is of equal shapes in all of them shares operations.
 BLOCK = 10
 
@@ -145,23 +148,25 @@ class NetworkProblem:
         the least coefficient up to there: its fitness is no more than that, and no more than theirs. Grounds are gone
         through in their order, so cheap ones are best first.
         """
-        columns = {ground: {ground: chosen} for ground, chosen in drawn.items()}
+        grounds = [{ground: chosen} for ground, chosen in drawn.items()]
         found: list[list[float]] = [[] for _ in programs]
         bounds = [math.inf] * len(programs)
         while True:
-            best = sorted(range(len(programs)), key=lambda row: -bounds[row])[: self.measure.exact or None]
-            due = [row for row, values in enumerate(found) if not values] or [
-                row for row in sorted(best) if len(found[row]) < len(drawn) and bounds[row] > NOTHING
-            ]
+            order = sorted(range(len(programs)), key=lambda row: -bounds[row])
+            open_ = [row for row in order if len(found[row]) < len(grounds) and bounds[row] > NOTHING]
+            best = set(order[: self.measure.exact or None])
+            due = [row for row in open_ if row in best or not found[row]]
             if not due:
                 return [(bound,) for bound in bounds]
-            for at, ground in enumerate(drawn):
-                if rows := [row for row in due if len(found[row]) == at]:
-                    own = self.coefficients([programs[row] for row in rows], columns[ground])[:, 0].tolist()
-                    for row, value in zip(rows, own, strict=True):
-                        found[row].append(value)
-                        bounds[row] = fitness(found[row], self.measure.sign)
-                    break  # who is among the best may have changed
+            # One ground at a time, since who is among the best may change; not for a few alone, since networks have to
+            # be read.
+            at = min(len(found[row]) for row in due)
+            count = max(sum(len(found[row]) == at for row in due), self.measure.exact // HANDFUL)
+            rows = [row for row in open_ if len(found[row]) == at][:count]
+            own = self.coefficients([programs[row] for row in rows], grounds[at])[:, 0].tolist()
+            for row, value in zip(rows, own, strict=True):
+                found[row].append(value)
+                bounds[row] = fitness(found[row], self.measure.sign)
 
     def scores(self, programs: Sequence[Program], networks: Sequence[int]) -> NDArray[np.float64]:
         """Return scores `(programs, networks)`, computed where they are not known."""
