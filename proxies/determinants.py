@@ -68,33 +68,41 @@ def _factors(matrices: Tensor) -> Tensor:
     factors: Tensor = packed.diagonal(dim1=-2, dim2=-1).clone()
     swapped = rows != torch.arange(1, n + 1, dtype=rows.dtype, device=rows.device)
     factors *= torch.where(swapped, -1.0, 1.0)
-    size = factors.prod(-1).abs()
 
+    # What is not whole in its first row is most quickly left alone.
+    first = flat[:, :1]
+    (at,) = (first == first.trunc()).flatten(1).all(1).nonzero(as_tuple=True)
+    if not len(at):
+        return factors.reshape(matrices.shape[:-1])
+    every = len(at) == len(flat)
+    some, triangles = (flat, packed) if every else (flat[at], packed[at])
+    size = factors[at].prod(-1).abs()
     # With pivoting no element of L is above 1; the norm of U is at most that of both packed in one matrix.
     unit = torch.finfo(torch.float64).eps / 2
-    error = n * unit * math.sqrt(n * (n + 1) / 2) * torch.linalg.vector_norm(packed, dim=(-2, -1))
-    norm = torch.linalg.vector_norm(flat, dim=(-2, -1))
+    error = n * unit * math.sqrt(n * (n + 1) / 2) * torch.linalg.vector_norm(triangles, dim=(-2, -1))
+    norm = torch.linalg.vector_norm(some, dim=(-2, -1))
     # First, because it is quick, with rows of one norm, whose product is the largest.
     doubt = 2 * torch.expm1(n * error) * (norm / math.sqrt(n)) ** n
-    (at,) = ((size <= doubt) & (norm < LARGEST_NORM)).nonzero(as_tuple=True)
-    small = doubt[at] < 1 / 2
+    left = (size <= doubt) & (norm < LARGEST_NORM)
+    at, size, error, doubt = at[left], size[left], error[left], doubt[left]
+    small = doubt < 1 / 2
     _set_zero(factors, flat, at[small])
-    at = at[~small]
+    at, size, error = at[~small], size[~small], error[~small]
     if len(at):
         # Then with rows and columns as they are.
         squares = flat[at].square_()
-        doubt = torch.minimum(*(_doubt(squares.sum(dim).sqrt(), error[at]) for dim in (-2, -1)))
-        left, small = size[at] <= doubt, doubt < 1 / 2
+        doubt = torch.minimum(*(_doubt(squares.sum(dim).sqrt(), error) for dim in (-2, -1)))
+        left, small = size <= doubt, doubt < 1 / 2
         _set_zero(factors, flat, at[left & small])
         left &= ~small & (doubt < LARGEST_DOUBT)
-        at, doubt = at[left], doubt[left]
+        at, error, doubt = at[left], error[left], doubt[left]
     if len(at):
         whole = _whole(flat[at])
-        at, doubt = at[whole], doubt[whole]
+        at, error, doubt = at[whole], error[whole], doubt[whole]
     if len(at):
         identity = torch.eye(n, dtype=flat.dtype, device=flat.device).expand(len(at), n, n)
         inverse = torch.linalg.lu_solve(packed[at], rows[at], identity)
-        left = ~(100 * n * error[at] * torch.linalg.vector_norm(inverse, dim=(-2, -1)) < 1)
+        left = ~(100 * n * error * torch.linalg.vector_norm(inverse, dim=(-2, -1)) < 1)
         at, doubt = at[left], doubt[left]
     if len(at):
         # Most singular matrices of gradients have two rows or columns that are multiples of each other.
