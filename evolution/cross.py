@@ -1,0 +1,131 @@
+"""Programs evolved on one space, tested on every other (figure 11 of EZNAS).
+
+    python -m zcbench.evolution.cross RESULTS PROGRAM.json ... > cross.csv
+
+RESULTS is a folder of `zcbench run --program PROGRAM.json ...`, with whatever proxies are to stand beside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from ..bench.board import Board, boards
+from ..bench.recipe import Recipe
+from ..bench.spaces import SPACES
+from ..bench.store import Store
+from ..bench.summary import select_rows, summarise
+from ..datasets import data_folder
+from ..errors import ResultsError, ZcbenchError
+from .found import Found, read
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How a program, or a proxy beside it, ranks the networks of a board that no program was evolved on.
+
+    Attributes:
+        proxy: Its name.
+        evolved: The grounds that it was evolved on, empty for a proxy that was not.
+        program: As text, empty for the same.
+        space: Of the board.
+        dataset: Of the board.
+        networks: That are ranked.
+        tau: Kendall's tau-b, mean over seeds.
+        tau_low: Of its 95 % interval over networks.
+        tau_high: Of the same.
+        own: Whether the program was evolved on other networks of this space and these images.
+    """
+
+    proxy: str
+    evolved: str
+    program: str
+    space: str
+    dataset: str
+    networks: int
+    tau: float
+    tau_low: float
+    tau_high: float
+    own: bool
+
+
+def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
+    """Return a cell for every proxy on every board of a results folder, boards and programs in their order.
+
+    Networks of a pool that any of the programs was evolved on are left out for all of them.
+
+    Raises:
+        ResultsError: No board has scores of a program, or nothing is left of one.
+    """
+    known = {found.name: found for found in programs}
+    rows = Store(results).read()
+    cells = []
+    for board in boards(results):
+        recipe = _unseen(board, programs, data)
+        rankings = {ranking.proxy: ranking for ranking in summarise(recipe, select_rows(rows, recipe))}
+        for name in [*(name for name in known if name in rankings), *sorted(set(rankings) - set(known))]:
+            c = rankings[name].correlation
+            found = known.get(name)
+            grounds = _grounds(found) if found else []
+            cells.append(
+                Cell(
+                    proxy=name,
+                    evolved=" ".join("/".join(ground) for ground in grounds),
+                    program=found.program if found else "",
+                    space=recipe.space,
+                    dataset=recipe.dataset,
+                    networks=c.n,
+                    tau=c.tau,
+                    tau_low=c.tau_low,
+                    tau_high=c.tau_high,
+                    own=(recipe.space, recipe.dataset) in grounds,
+                )
+            )
+    absent = sorted(set(known) - {cell.proxy for cell in cells})
+    if absent:
+        raise ResultsError(f"results: no scores of {', '.join(absent)} in {results}: expected those of its run")
+    return cells
+
+
+def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
+    recipe = board.recipe
+    space = SPACES[recipe.space](data)
+    seen: set[str] = set()
+    for found in programs:
+        if any(name == recipe.space for name, _ in _grounds(found)):
+            pool = space.sample(int(found.recipe["pool"]), int(found.recipe["sample_seed"]))
+            seen |= {space.architecture(index) for index in pool}
+    accuracies: Mapping[str, float] = {n: a for n, a in recipe.accuracies.items() if n not in seen}
+    if len(accuracies) < 3:
+        raise ResultsError(f"results: {board.name}: only {len(accuracies)} networks are in no pool: expected 3 or more")
+    return dataclasses.replace(recipe, accuracies=accuracies)
+
+
+def _grounds(found: Found) -> list[tuple[str, str]]:
+    return [(ground["space"], ground["dataset"]) for ground in found.recipe.get("grounds", ())]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the cells as CSV."""
+    if len(arguments) < 2:
+        sys.stderr.write("expected a results folder and program files: see the module\n")
+        return 2
+    results, *files = map(Path, arguments)
+    try:
+        cells = cross(results, [read(path) for path in files], data_folder(None))
+    except ZcbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(
+        pd.DataFrame([dataclasses.asdict(cell) for cell in cells]).to_csv(index=False, float_format="%.4f")
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
