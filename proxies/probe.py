@@ -82,7 +82,7 @@ class _Watched:
         """Reduce. An error is kept for those who ask for this tap, so that the others of the pass go on."""
         self.arrived = True
         try:
-            self.value = self.reduce(gradient)
+            self.value = self.reduce(_numbers(f"the gradient at {self.name}", gradient))
         except Exception as error:
             self.error = error.with_traceback(None)
 
@@ -158,16 +158,26 @@ class Probe:
         """Return the gradient of every parameter by name, zeros where no path leads to it.
 
         For an objective `of each` image, gradients have a first dimension of N.
+
+        Raises:
+            NotFiniteError: A gradient holds NaN or an infinity.
         """
         found = self._differentiate(gradient).parameters
         trace = self.trace(gradient.backward.forward)
         each = (len(trace.outputs[0]),) if "of each" in gradient.backward.objective else ()
-        return {name: _or_zeros(found[name], leaf, each) for name, leaf in trace.parameters.items()}
+        return {
+            name: _numbers(f"the gradient of {name}", _or_zeros(found[name], leaf, each))
+            for name, leaf in trace.parameters.items()
+        }
 
     def input_gradient(self, gradient: Gradient) -> Tensor:
-        """Return the gradient of the input `(N, C, H, W)`, zeros where no path leads to it."""
+        """Return the gradient of the input `(N, C, H, W)`, zeros where no path leads to it.
+
+        Raises:
+            NotFiniteError: It holds NaN or an infinity.
+        """
         found = self._differentiate(gradient).input
-        return _or_zeros(found, self.trace(gradient.backward.forward).inputs[0])
+        return _numbers("the gradient of the input", _or_zeros(found, self.trace(gradient.backward.forward).inputs[0]))
 
     def tap(self, tap: Tap) -> list[tuple[str, Any]]:
         """Return module name and reduced value of a tap, in the order in which its modules ran."""
@@ -399,7 +409,8 @@ class Probe:
                 if after.requires_grad and before.requires_grad:
                     (gradient,) = torch.autograd.grad(after, before, signs, retain_graph=keep, allow_unused=True)
                 with self._errors_kept(tap):
-                    values.append((name, tap.reduce(signs, _or_zeros(gradient, before))))
+                    gradient = _numbers(f"the gradient at {name}", _or_zeros(gradient, before))
+                    values.append((name, tap.reduce(signs, gradient)))
             trace.taps[tap] = values[::-1]
         self.backwards += backward.order
         trace.graph_freed = not keep

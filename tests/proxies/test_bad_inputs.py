@@ -26,6 +26,7 @@ READ_WEIGHTS = {"l2_norm"} | {
     for name, proxy in PROXIES.items()
     if any(forward_of(need).init in {"given", "absolute"} for need in proxy.needs)
 }
+DIFFERENTIATE = {name for name, proxy in PROXIES.items() if any(map(backward_of, proxy.needs))}
 DIFFERENTIATE_THE_LOSS = {
     name
     for name, proxy in PROXIES.items()
@@ -89,6 +90,23 @@ def test_a_weight_that_is_no_number(net: nn.Module, name: str, batch: Batch) -> 
 def test_a_logit_that_is_no_number(net: nn.Module, batch: Batch) -> None:
     net.get_parameter("classifier.bias").data[3] = math.inf
     assert numbers(scores(net, *batch)) & {*DIFFERENTIATE_THE_LOSS, "near"} == set()
+
+
+class _Steep(nn.Module):
+    """What it is given, with a slope that is no number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + (x * 0).sqrt() * 0
+
+
+@pytest.mark.parametrize("net", ["path"], indirect=True)
+def test_a_gradient_that_is_no_number(net: nn.Module, batch: Batch) -> None:
+    clean = scores(net, *batch)
+    net.get_submodule("cells.2.layers.0.op").append(_Steep())
+    found = scores(net, *batch)
+    assert numbers(found) & DIFFERENTIATE == set()
+    others = {name for name in set(PROXIES) - DIFFERENTIATE if not name.startswith("meco")}  # which reads every module
+    assert as_before(found, clean, others)
 
 
 @pytest.mark.parametrize("label", [-100, -1, 10, 2**40])
