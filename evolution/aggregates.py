@@ -276,22 +276,33 @@ def outcome(what: str, chosen: str, pool: Table, scores: Vector, resamples: int 
 
 
 def outcomes(
-    programs: Mapping[str, Program], fitted: Sequence[Table], others: Sequence[Table], reading: Reading
+    programs: Mapping[str, Program],
+    fitted: Sequence[Table],
+    others: Sequence[Table],
+    reading: Reading,
+    objectives: Sequence[Objective] = ("tau",),
+    share: float = 0.1,
 ) -> list[Outcome]:
     """Report programs and the best single proxies on what was fitted and on all that was not.
 
-    The best single proxy is that of the pools fitted on, chosen as a program is; beside it stands, for every pool, the
-    one that happens to be best there, which nobody could have known.
+    The best single proxy is that of the pools fitted on, chosen as a program is, by tau and by whatever else programs
+    were fitted for; beside it stands, for every pool, the one whose tau happens to be best there, which nobody could
+    have known.
 
     Args:
         programs: By how they were found.
         fitted: The pools that they were fitted on.
         others: Pools that they never saw.
         reading: What a proxy is to a program.
+        objectives: What programs were fitted for.
+        share: How many are the most accurate, for the objective `top`.
     """
-    problem = PoolProblem(fitted, reading)
-    singles = {name: problem._fitness(Program(name))[0] for name in fitted[0].scores}
-    favourite = max(singles, key=lambda name: singles[name])
+    favourites = {}
+    for objective in dict.fromkeys(("tau", *objectives)):
+        problem = PoolProblem(fitted, reading, (objective,), share)
+        singles = {name: problem._fitness(Program(name))[0] for name in fitted[0].scores}
+        by = "" if objective == "tau" else f" by {objective}"
+        favourites[f"best single proxy of the pools fitted on{by}"] = max(singles, key=lambda name: singles[name])
     found = []
     for pool in (*fitted, *others):
         values = PoolProblem([pool], reading).values[0]
@@ -299,6 +310,6 @@ def outcomes(
             found.append(outcome(str(program), chosen, pool, run(program, values)))
         taus = {name: coefficient(values[name], pool.truth) for name in pool.scores}
         best = max(taus, key=lambda name: np.nan_to_num(taus[name], nan=-2))
-        found.append(outcome(favourite, "best single proxy of the pools fitted on", pool, values[favourite]))
+        found += [outcome(name, chosen, pool, values[name]) for chosen, name in favourites.items()]
         found.append(outcome(best, "best single proxy of this pool", pool, values[best]))
     return found

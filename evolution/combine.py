@@ -21,6 +21,7 @@ from ..proxies import AGGREGATES, PROXIES
 from .aggregates import Outcome, PoolProblem, Table, outcomes, table, vocabulary
 from .config import EvolveConfig, Ground
 from .engine import State, check, evolve
+from .fitness import Objective
 from .found import Found
 from .programs import Program
 from .variation import Trees
@@ -62,9 +63,8 @@ def combine(config: EvolveConfig, *, each: Callable[[State], None] = lambda stat
         raise ConfigError("objective: expected engine.pareto with both, as neither is to be dominated")
     check(config.engine)
     fitted, others, proxies, notes = _tables(config)
-    problem = PoolProblem(
-        fitted, reading, ("tau", "top") if config.objective == "both" else (config.objective,), config.top
-    )
+    objectives: tuple[Objective, ...] = ("tau", "top") if config.objective == "both" else (config.objective,)
+    problem = PoolProblem(fitted, reading, objectives, config.top)
     trees = Trees(vocabulary(proxies, config.engine.height_limit))
     for text in config.engine.start:
         trees.parse(text)
@@ -80,7 +80,7 @@ def combine(config: EvolveConfig, *, each: Callable[[State], None] = lambda stat
     if both:
         texts = max(state.hall, key=lambda item: item[1][1])
         programs[TOP] = trees.express(trees.parse(texts[0]))
-    found = outcomes(programs, fitted, others, reading)
+    found = outcomes(programs, fitted, others, reading, objectives, config.top)
     write_atomically(
         folder / "outcomes.parquet", pd.DataFrame([outcome.flat() for outcome in found]).to_parquet(index=False)
     )

@@ -42,7 +42,7 @@ class EngineConfig:
         parsimony: What every node of a program takes off its fitness.
         pareto: Select by fitness and size, none dominated by another (NSGA-II), rather than by fitness alone.
         start: Programs that the first generation begins with.
-        hall: How many of the best programs ever met are kept.
+        hall: How many of the best programs ever met are kept; with `pareto` all that no other dominates.
         seed: Of every draw.
     """
 

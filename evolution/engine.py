@@ -195,7 +195,12 @@ class _Search(Generic[G]):
         self.toolbox.register("clone", copy.copy)
         self.toolbox.register("mate", self._mate)
         self.toolbox.register("mutate", self._mutate)
-        self.hall = tools.HallOfFame(config.hall, similar=self._alike)
+        # Of a Pareto search, all that no other dominates: the first so many would be the best by the first objective.
+        self.hall: Any = (
+            tools.ParetoFront(similar=self._alike)
+            if config.pareto
+            else tools.HallOfFame(config.hall, similar=self._alike)
+        )
         # Of equals, DEAP puts the last that comes first.
         self.hall.update([self._known(text, values) for text, values in reversed(state.hall)])
         self.tried = self.found = 0

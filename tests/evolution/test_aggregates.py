@@ -82,6 +82,19 @@ def test_the_search_finds_the_product(tmp_path):
     assert single.what in {"params", "naswot"}
 
 
+def test_the_best_single_proxy_stands_beside_by_every_objective():
+    fit, test = pool(n=200).halves(0)
+    found = outcomes({}, [fit], [test], "ranks", ("tau", "top"), 0.2)
+    assert [o.chosen for o in found[:3]] == [
+        "best single proxy of the pools fitted on",
+        "best single proxy of the pools fitted on by top",
+        "best single proxy of this pool",
+    ]
+    chosen = np.argsort(-fit.truth, kind="stable")[:20]
+    tops = {name: kendalltau(v[chosen], fit.truth[chosen]).statistic for name, v in fit.values("ranks").items()}
+    assert found[1].what == found[4].what == max(tops, key=tops.get)
+
+
 def test_halves_share_no_network_and_rank_among_themselves():
     whole = pool(n=101)
     fit, test = whole.halves(3)

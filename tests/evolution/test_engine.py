@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+import zlib
 
 import pytest
 from zcbench.errors import ConfigError, ProgramError, ResultsError
@@ -175,6 +176,25 @@ def test_parsimony_and_pareto(tmp_path):
     for text, (fitness, size) in pareto.population:
         assert fitness == 0.5
         assert size == vocabulary().parse(text).size
+
+
+def test_the_hall_of_a_pareto_search_is_what_nobody_dominates(tmp_path):
+    class Hashed(Texts):
+        def fitness(self, programs, drawn):
+            return [(zlib.crc32(str(p).encode()) % 1000 / 1000,) for p in programs]
+
+    met = {}
+    config = EngineConfig(**{**vars(SMALL), "pareto": True, "hall": 1})
+    state = run(tmp_path / "whole", config, Hashed(), each=lambda s: met.update(s.population))
+    front = {
+        text: (fitness, size)
+        for text, (fitness, size) in met.items()
+        if not any(f >= fitness and s <= size and (f, s) != (fitness, size) for f, s in met.values())
+    }
+    assert {text: tuple(values) for text, values in state.hall} == front
+    assert len(front) > 1  # more than `hall` says
+    run(tmp_path / "parts", EngineConfig(**{**vars(config), "generations": 2}), Hashed())
+    assert run(tmp_path / "parts", config, Hashed()).hall == state.hall
 
 
 def test_a_constant_fitness_is_named(tmp_path):
