@@ -28,7 +28,7 @@ from ..plugins import load
 from . import primitives
 from .bank import Bank
 from .config import EvolveConfig, Ground
-from .engine import State, check, evolve
+from .engine import State, check, evolve, last_state
 from .fitness import NOTHING, Objective, fitness
 from .found import HEIGHT_LIMIT, Found
 from .networks import Measure, NetworkProblem, Pool, Reading
@@ -113,8 +113,10 @@ def discover(config: EvolveConfig, *, each: Callable[[State], None] = lambda sta
     tested = [_ground(config, ground, [size]) for ground in config.tests or config.grounds] if config.test else []
     folder = Path(config.out)
     folder.mkdir(parents=True, exist_ok=True)
+    recipe = _recipe(config)
+    last_state(folder, recipe)
     pools = [pool for study in grounds for pool in _pools(config, study)]
-    recipe = _recipe(config, pools)
+    recipe["pools"] = {pool.name: [handle.path.stem for handle in pool.handles] for pool in pools}
     reading = Reading(config.to_scalar, config.aggregation)
     measure = Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact)
     with Workers(config.devices) as workers:
@@ -223,8 +225,8 @@ def _pools(config: EvolveConfig, study: Study) -> list[Pool]:
     return pools
 
 
-def _recipe(config: EvolveConfig, pools: Sequence[Pool]) -> dict[str, Any]:
-    """Return all that decides how a search goes: neither how many processes, nor how far it is to go."""
+def _recipe(config: EvolveConfig) -> dict[str, Any]:
+    """Return all but pools that decides how a search goes: neither how many processes, nor how far it is to go."""
     document = dataclasses.asdict(config)
     for free in (
         *("out", "statistics", "data", "include", "devices", "tracker", "test", "tests", "test_batch_size"),
@@ -233,13 +235,11 @@ def _recipe(config: EvolveConfig, pools: Sequence[Pool]) -> dict[str, Any]:
         document.pop(free)
     document["engine"].pop("generations")
     names = {name: version for name, version in environment().items() if name in {"zcbench", "torch", "cpu"}}
-    networks = {pool.name: [handle.path.stem for handle in pool.handles] for pool in pools}
     return {
         **document,
         "versions": [VERSION, primitives.VERSION],
         "protocol": PROTOCOL,
         "environment": names,
-        "pools": networks,
     }
 
 

@@ -161,7 +161,7 @@ def evolve(
     """
     check(config)
     path = folder / "state.json"
-    state = _read(path, recipe) if path.exists() else State()
+    state = last_state(folder, recipe)
     search = _Search(problem, representation, config, state)
     progress = Progress("generations", config.generations + 1)
     progress.update(state.generation + 1)
@@ -382,7 +382,19 @@ def check(config: EngineConfig) -> None:
         )
 
 
-def _read(path: Path, recipe: dict[str, Any]) -> State:
+def last_state(folder: Path, recipe: dict[str, Any]) -> State:
+    """Return where a folder's search is, a state that has not begun if there is none.
+
+    Args:
+        folder: Where `state.json` is kept.
+        recipe: All that decides how the search goes, or the part of it that is known.
+
+    Raises:
+        ResultsError: The folder holds another search, or a torn state.
+    """
+    path = folder / "state.json"
+    if not path.exists():
+        return State()
     try:
         document = json.loads(path.read_text("utf-8"))
         found = document.pop("recipe")
@@ -396,8 +408,9 @@ def _read(path: Path, recipe: dict[str, Any]) -> State:
         state = State(document["generation"], rng, **lists, records=records)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ResultsError(f"state {path} is torn ({one_line(str(error))[:80]}): delete it to begin anew") from None
-    if found != json.loads(json.dumps(recipe)):
-        differing = sorted(k for k in {*found, *recipe} if found.get(k) != json.loads(json.dumps(recipe)).get(k))
+    wanted = json.loads(json.dumps(recipe))
+    differing = sorted(key for key in wanted if wanted[key] != found.get(key))
+    if differing:
         raise ResultsError(
             f"out: {path.parent} holds another search ({', '.join(differing)} differ): choose another folder"
         )

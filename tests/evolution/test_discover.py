@@ -144,15 +144,15 @@ def begun(tmp_path_factory):
         ("engine", {"engine": {"seed": 2}}),
         ("engine", {"engine": {"population": 9}}),
         ("engine", {"engine": {"start": ["mean(T3)"]}}),
-        ("pool, pools", {"pool": 9}),
+        ("pool", {"pool": 9}),
         ("draw", {"draw": 5}),
         ("grounds", {"grounds": [dataclasses.replace(GROUND, accuracy="default")]}),
         ("grounds_drawn", {"grounds_drawn": 1}),
-        ("batch_sizes, pools", {"batch_sizes": [1, 2]}),
-        ("pools, seeds", {"seeds": [1]}),
-        ("pools, sample_seed", {"sample_seed": 1}),
-        ("collection, pools", {"collection": "flow"}),
-        ("dtype, pools", {"dtype": "bfloat16"}),
+        ("batch_sizes", {"batch_sizes": [1, 2]}),
+        ("seeds", {"seeds": [1]}),
+        ("sample_seed", {"sample_seed": 1}),
+        ("collection", {"collection": "flow"}),
+        ("dtype", {"dtype": "bfloat16"}),
         ("to_scalar", {"to_scalar": "l2"}),
         ("aggregation", {"aggregation": "depth"}),
         ("representation", {"representation": "sequential"}),
@@ -162,11 +162,14 @@ def begun(tmp_path_factory):
     ],
     ids=str,
 )
-def test_another_search_is_refused_by_what_differs(begun, search, name, change, tmp_path):
+def test_another_search_is_refused_by_what_differs_before_anything_is_collected(
+    begun, search, name, change, tmp_path, monkeypatch
+):
     if not begun.exists():
         discover(search({"generations": 0}, out=str(begun)))
     shutil.copytree(begun, tmp_path / "out")
     state = (tmp_path / "out" / "state.json").read_bytes()
+    monkeypatch.setattr(module, "_pools", lambda *_: pytest.fail("collected"))
     with pytest.raises(ResultsError, match=rf"holds another search \({name} differ\)"):
         discover(search(**change))
     assert (tmp_path / "out" / "state.json").read_bytes() == state
