@@ -31,6 +31,7 @@ class Cell:
 
     Attributes:
         proxy: Its name.
+        batch_size: Images in the probe batch.
         evolved: The grounds that it was evolved on, empty for a proxy that was not.
         program: As text, empty for the same.
         space: Of the board.
@@ -43,6 +44,7 @@ class Cell:
     """
 
     proxy: str
+    batch_size: int
     evolved: str
     program: str
     space: str
@@ -67,14 +69,15 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     cells = []
     for board in boards(results):
         recipe = _unseen(board, programs, data)
-        rankings = {ranking.proxy: ranking for ranking in summarise(recipe, select_rows(rows, recipe))}
-        for name in [*(name for name in known if name in rankings), *sorted(set(rankings) - set(known))]:
-            c = rankings[name].correlation
-            found = known.get(name)
+        order = {name: place for place, name in enumerate(known)}
+        rankings = summarise(recipe, select_rows(rows, recipe))
+        for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
+            c, found = ranking.correlation, known.get(ranking.proxy)
             grounds = _grounds(found) if found else []
             cells.append(
                 Cell(
-                    proxy=name,
+                    proxy=ranking.proxy,
+                    batch_size=ranking.batch_size,
                     evolved=" ".join("/".join(ground) for ground in grounds),
                     program=found.program if found else "",
                     space=recipe.space,
