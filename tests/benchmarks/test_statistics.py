@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import resource
 import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +20,7 @@ from zcbench.bench.stats import coefficients, differences, replicate, resamples
 from zcbench.bench.tops import choose, tops
 
 Vector = NDArray[np.float64]
+Seconds = Callable[..., float]
 
 #: NAS-Bench-201.
 NETWORKS, PROXIES, SEEDS, CLASSES = 15_625, 30, 7, 6466
@@ -31,16 +31,6 @@ def space(n: int) -> tuple[Vector, Vector]:
     generator = np.random.RandomState(0)
     truth = 50 + 10 * np.tanh(generator.standard_normal(n))
     return truth, truth[:, None] + 10 * generator.standard_normal((n, SEEDS))
-
-
-def seconds(run: Callable[[], object], rounds: int = 3) -> float:
-    """Processor time, which other processes do not lengthen."""
-    times = []
-    for _ in range(rounds):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def every_statistic(truth: Vector, scores: Vector) -> None:
@@ -61,7 +51,7 @@ def every_statistic(truth: Vector, scores: Vector) -> None:
     agreement(scores)
 
 
-def test_every_statistic_of_a_space(benchmark: BenchmarkFixture) -> None:
+def test_every_statistic_of_a_space(seconds: Seconds, benchmark: BenchmarkFixture) -> None:
     if not benchmark.enabled:
         pytest.skip("a timing, not a test: run with --benchmark-enable")
     truth, scores = space(NETWORKS)
@@ -82,7 +72,7 @@ def test_every_statistic_of_a_space(benchmark: BenchmarkFixture) -> None:
     assert memory < 2
 
 
-def test_resamples_cost_less_than_pairs(benchmark: BenchmarkFixture) -> None:
+def test_resamples_cost_less_than_pairs(seconds: Seconds, benchmark: BenchmarkFixture) -> None:
     if not benchmark.enabled:
         pytest.skip("a timing, not a test: run with --benchmark-enable")
     found = {}
@@ -97,7 +87,7 @@ def test_resamples_cost_less_than_pairs(benchmark: BenchmarkFixture) -> None:
     assert found[NETWORKS] / found[1000] <= 90
 
 
-def test_buckets_are_quicker_than_all_pairs(benchmark: BenchmarkFixture) -> None:
+def test_buckets_are_quicker_than_all_pairs(seconds: Seconds, benchmark: BenchmarkFixture) -> None:
     if not benchmark.enabled:
         pytest.skip("a timing, not a test: run with --benchmark-enable")
     truth, scores = space(4000)
