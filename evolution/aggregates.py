@@ -237,6 +237,13 @@ class Outcome:
         tau_top: tau-b among the most accurate tenth.
         tau_top_low: Of its interval, over these networks.
         tau_top_high: Of the same.
+        gain: Tau less that of the best single proxy of the pools fitted on.
+        gain_low: Of its interval, paired: both are of the same resamples.
+        gain_high: Of the same.
+        gain_top: The same among the most accurate tenth, against the proxy that is best there on the pools fitted on
+            where programs were fitted for that, else the same proxy.
+        gain_top_low: Of its interval.
+        gain_top_high: Of the same.
     """
 
     what: str
@@ -250,17 +257,29 @@ class Outcome:
     tau_top: float
     tau_top_low: float
     tau_top_high: float
+    gain: float
+    gain_low: float
+    gain_high: float
+    gain_top: float
+    gain_top_low: float
+    gain_top_high: float
 
     def flat(self) -> dict[str, Any]:
         """Return plain values, for CSV."""
         return dataclasses.asdict(self)
 
 
-def outcome(what: str, chosen: str, pool: Table, scores: Vector, resamples: int = 1000) -> Outcome:
-    """Correlate scores with the accuracies of a pool."""
-    whole = stats.correlate(scores[:, None], pool.truth, stats.resamples(len(scores), resamples))
+def outcome(
+    what: str, chosen: str, pool: Table, scores: Vector, single: Vector, single_top: Vector, resamples: int = 1000
+) -> Outcome:
+    """Correlate scores with the accuracies of a pool, and compare with two proxies, overall and at the top."""
     best = stats.top(pool.truth)
-    drawn = stats.replicate(scores[best][:, None], pool.truth[best], stats.resamples(len(best), resamples))
+    weights, weights_top = (stats.resamples(n, resamples) for n in (len(scores), len(best)))
+    whole = stats.correlate(scores[:, None], pool.truth, weights)
+    drawn, beside = (stats.replicate(x[:, None], pool.truth, weights).tau for x in (scores, single))
+    top, top_beside = (
+        stats.replicate(x[best][:, None], pool.truth[best], weights_top).tau for x in (scores, single_top)
+    )
     return Outcome(
         what,
         chosen,
@@ -271,7 +290,11 @@ def outcome(what: str, chosen: str, pool: Table, scores: Vector, resamples: int 
         whole.tau_high,
         whole.rho,
         whole.tau_top_accuracy,
-        *stats.interval(drawn.tau),
+        *stats.interval(top),
+        whole.tau - stats.kendall(single, pool.truth),
+        *stats.interval(drawn - beside),
+        whole.tau_top_accuracy - stats.kendall(single_top[best], pool.truth[best]),
+        *stats.interval(top - top_beside),
     )
 
 
@@ -297,19 +320,21 @@ def outcomes(
         objectives: What programs were fitted for.
         share: How many are the most accurate, for the objective `top`.
     """
-    favourites = {}
+    favourites: dict[str, str] = {}
     for objective in dict.fromkeys(("tau", *objectives)):
         problem = PoolProblem(fitted, reading, (objective,), share)
         singles = {name: problem._fitness(Program(name))[0] for name in fitted[0].scores}
-        by = "" if objective == "tau" else f" by {objective}"
-        favourites[f"best single proxy of the pools fitted on{by}"] = max(singles, key=lambda name: singles[name])
+        favourites[objective] = max(singles, key=lambda name: singles[name])
     found = []
     for pool in (*fitted, *others):
         values = PoolProblem([pool], reading).values[0]
-        for chosen, program in programs.items():
-            found.append(outcome(str(program), chosen, pool, run(program, values)))
         taus = {name: coefficient(values[name], pool.truth) for name in pool.scores}
         best = max(taus, key=lambda name: np.nan_to_num(taus[name], nan=-2))
-        found += [outcome(name, chosen, pool, values[name]) for chosen, name in favourites.items()]
-        found.append(outcome(best, "best single proxy of this pool", pool, values[best]))
+        rows = [(str(program), chosen, run(program, values)) for chosen, program in programs.items()]
+        for wanted, name in favourites.items():
+            by = "" if wanted == "tau" else f" by {wanted}"
+            rows.append((name, f"best single proxy of the pools fitted on{by}", values[name]))
+        rows.append((best, "best single proxy of this pool", values[best]))
+        single, single_top = values[favourites["tau"]], values[favourites.get("top", favourites["tau"])]
+        found += [outcome(what, chosen, pool, scores, single, single_top) for what, chosen, scores in rows]
     return found

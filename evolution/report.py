@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -50,22 +51,23 @@ def combination(found: Combination) -> Table:
     programs = len(found.state.records) * len(found.state.population)
     table = _table(
         f"{programs:,} programs in {found.seconds:.1f} s",
-        "\n".join(f"{chosen}: {program}" for chosen, program in found.programs.items()),
+        "gain: over the best single proxy of the pools fitted on, paired\n"
+        + "\n".join(f"{chosen}: {program}" for chosen, program in found.programs.items()),
     )
-    table.add_column("pool", overflow="fold")
-    table.add_column("found by", overflow="fold")
-    for title in ("n", "Kendall τ [95 %]", "τ in the top 10 % [95 %]"):
+    table.add_column("networks of the pool, and what ranks them", overflow="fold")
+    for title in ("Kendall τ [95 %]", "gain [95 %]", "τ in the top 10 % [95 %]"):
         table.add_column(title, justify="right", no_wrap=True)
-    for outcome in found.outcomes:
-        table.add_row(
-            outcome.pool,
-            outcome.chosen
-            if outcome.what in map(str, found.programs.values())
-            else f"{outcome.what}: {outcome.chosen}",
-            str(outcome.n),
-            f"{outcome.tau:.3f} [{outcome.tau_low:.2f} {outcome.tau_high:.2f}]",
-            f"{outcome.tau_top:.3f} [{outcome.tau_top_low:.2f} {outcome.tau_top_high:.2f}]",
-        )
+    evolved = set(map(str, found.programs.values()))
+    for pool, outcomes in itertools.groupby(found.outcomes, key=lambda outcome: outcome.pool):
+        own = list(outcomes)
+        table.add_row(f"{own[0].n} {pool}")
+        for outcome in own:
+            table.add_row(
+                f"  {outcome.chosen if outcome.what in evolved else f'{outcome.what}: {outcome.chosen}'}",
+                f"{outcome.tau:.3f} [{outcome.tau_low:.2f} {outcome.tau_high:.2f}]",
+                f"{outcome.gain:+.3f} [{outcome.gain_low:+.2f} {outcome.gain_high:+.2f}]",
+                f"{outcome.tau_top:.3f} [{outcome.tau_top_low:.2f} {outcome.tau_top_high:.2f}]",
+            )
     return table
 
 

@@ -108,12 +108,27 @@ def test_halves_share_no_network_and_rank_among_themselves():
 def test_outcomes_have_intervals_about_them():
     made = pool()
     values = PoolProblem([made], "ranks").values[0]
-    got = outcome("params", "given", made, values["params"])
+    got = outcome("params", "given", made, values["params"], values["snip"], values["naswot"])
     assert got.tau == pytest.approx(kendalltau(values["params"], made.truth).statistic, abs=1e-12)
     assert got.tau_low < got.tau < got.tau_high
     best = np.argsort(-made.truth)[:12]
     assert got.tau_top == pytest.approx(kendalltau(values["params"][best], made.truth[best]).statistic, abs=1e-12)
     assert got.tau_top_low <= got.tau_top <= got.tau_top_high
+    assert got.gain == pytest.approx(got.tau - kendalltau(values["snip"], made.truth).statistic, abs=1e-12)
+    naswot = kendalltau(values["naswot"][best], made.truth[best]).statistic
+    assert got.gain_top == pytest.approx(got.tau_top - naswot, abs=1e-12)
+    assert got.gain_low < got.gain < got.gain_high
+    assert got.gain_top_low <= got.gain_top <= got.gain_top_high
+
+
+def test_a_gain_is_paired():
+    made = pool(n=300)
+    values = PoolProblem([made], "ranks").values[0]
+    close = values["params"] + 1e-3 * values["snip"]
+    got = outcome("close", "given", made, close, values["params"], values["params"])
+    assert got.gain_high - got.gain_low < 0.2 * (got.tau_high - got.tau_low)
+    same = outcome("params", "given", made, values["params"], values["params"], values["params"])
+    assert (same.gain, same.gain_low, same.gain_high, same.gain_top) == (0, 0, 0, 0)
 
 
 def test_a_found_aggregate_is_one_like_any_other():
