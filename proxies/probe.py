@@ -330,9 +330,10 @@ class Probe:
                 )
 
         def before(module: nn.Module, args: Args, named: Named) -> tuple[Args, Named]:
-            # An alias has its own place in the graph: its gradient is the part that flows through this module only.
+            # An alias has its own place in the graph: its gradient is the part that flows through this module only. Not
+            # `view_as`, which gives a batch of one another stride, so that convolutions choose another algorithm.
             first = _first(args, named)
-            alias = first.view_as(first)
+            alias = torch.ops.aten.alias(first)
             visit(alias, partial(tap.reduce, alias.detach()))
             return (alias, *args[1:]) if args else args, named if args else named | {next(iter(named)): alias}
 

@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from zcbench.bench.parity import batches, load
+from zcbench.bench.spaces import SPACES
+from zcbench.datasets import DATASETS
 from zcbench.errors import NotApplicableError, UnknownNameError
 from zcbench.evolution.statistics import TERMINALS, Collection, Statistics, collect, needs
 from zcbench.proxies import PROXIES
@@ -159,6 +161,16 @@ def test_passes_are_shared_with_the_proxies_that_read_them(terminal: str, proxy:
     collect(probe, [terminal])
     PROXIES[proxy].function(probe)
     assert probe.forwards == forwards
+
+
+@pytest.mark.parametrize("terminal", ["T1G_D", "T3G_P", "T4G_D", "T4_P"])
+def test_a_terminal_of_one_image_is_the_same_whatever_else_is_read(terminal: str) -> None:
+    """An alias of another stride at the inputs of convolutions would change their algorithm."""
+    space, task = SPACES["nb201"](None), DATASETS["noise-cifar10"](None).task
+    cell = "|avg_pool_3x3~0|+|avg_pool_3x3~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_3x3~1|skip_connect~2|"
+    net, x = space.build(cell, task, 0), torch.randn(1, 3, 32, 32, generator=seeded())
+    (alone, together) = (instances(collected(net, x, "rcb", read)) for read in ((terminal,), (terminal, "T2G_P")))
+    assert equal(alone, [{terminal: tensors[terminal]} for tensors in together])
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import itertools
 import weakref
+from typing import Literal
 
 import pytest
 import torch
@@ -167,6 +168,26 @@ def _values(activation: Tensor, gradient: Tensor) -> Tensor:
 
 def _fail(activation: Tensor) -> float:
     raise ArithmeticError("planted")
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_a_tap_at_an_input_leaves_strides_as_they_are(images: int) -> None:
+    """Torch takes a batch of one in another stride for one in another layout, and convolves in another way."""
+    seen = []
+
+    class Watched(nn.Conv2d):
+        def forward(self, input: Tensor) -> Tensor:
+            seen.append(input.stride())
+            return super().forward(input)
+
+    net = small()
+    net[3] = Watched(4, 8, 3, padding=1, bias=False)
+    x = torch.randn(images, 3, 8, 8)
+    sides: tuple[Literal["output", "input"], ...] = ("output", "input")
+    for side in sides:
+        tap = Tap(Backward(DATA, "ones"), lambda net: ("3",), lambda activation, gradient: 0.0, side)
+        Probe(net, x, plan=[tap]).tap(tap)
+    assert seen[0] == seen[1]
 
 
 def test_a_tap_that_fails_leaves_the_others_of_its_pass_alone(batch: Batch) -> None:
