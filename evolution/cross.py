@@ -1,13 +1,15 @@
 """Programs evolved on one space, tested on every other (figure 11 of EZNAS).
 
-    python -m zcbench.evolution.cross RESULTS PROGRAM.json ... > cross.csv
+    python -m zcbench.evolution.cross RESULTS PROGRAM.json ... --figure cross.svg > cross.csv
 
 RESULTS is a folder of `zcbench run --program PROGRAM.json ...`, with whatever proxies are to stand beside.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from ..bench.store import Store
 from ..bench.summary import select_rows, summarise
 from ..datasets import data_folder
 from ..errors import ResultsError, ZcbenchError
+from .draw import across
 from .found import Found, read
 
 
@@ -113,14 +116,34 @@ def _grounds(found: Found) -> list[tuple[str, str]]:
     return [(ground["space"], ground["dataset"]) for ground in found.recipe.get("grounds", ())]
 
 
+def picture(path: Path, cells: Sequence[Cell]) -> None:
+    """Draw the cells as a table: a row for every proxy, a column for every board.
+
+    Raises:
+        ResultsError: matplotlib is not there.
+    """
+    rows = {(c.proxy, c.batch_size): f"{c.evolved or c.proxy} ({c.batch_size})" for c in cells}
+    columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
+    # What was evolved on many grounds is named by how many.
+    names = [n if n.count("/") < 2 else f"{n.count('/')} grounds: {row[0]} ({row[1]})" for row, n in rows.items()]
+    taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
+    values = [[taus.get((*row, *column), math.nan) for column in columns] for row in rows]
+    across(path, names, list(columns.values()), values)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write the cells as CSV."""
-    if len(arguments) < 2:
-        sys.stderr.write("expected a results folder and program files: see the module\n")
-        return 2
-    results, *files = map(Path, arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m zcbench.evolution.cross", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("results", type=Path, help="folder of scores")
+    parser.add_argument("programs", type=Path, nargs="+", help="program files")
+    parser.add_argument("--figure", type=Path, help="SVG file to draw")
+    given = parser.parse_args(arguments)
     try:
-        cells = cross(results, [read(path) for path in files], data_folder(None))
+        cells = cross(given.results, [read(path) for path in given.programs], data_folder(None))
+        if given.figure:
+            picture(given.figure, cells)
     except ZcbenchError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -1,7 +1,8 @@
-"""Pictures of programs: the tree, and how it answers to the sizes of a layer."""
+"""Pictures of programs: the tree, how it answers to the sizes of a layer, and how it ranks spaces."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from .programs import Program
 LABELS = {"kernel": "kernel size", "channels": "channels", "size": "activation size"}
 #: Inches of a panel, of a leaf, and of a level.
 WIDTH, LEAF, LEVEL = 3.2, 0.8, 0.45
+#: Inches of a square of a table.
+CELL = 1.1, 0.32
 
 
 def explained(path: Path, program: Program, responses: Sequence[Response]) -> None:
@@ -57,6 +60,36 @@ def trees(path: Path, programs: Mapping[str, Program]) -> None:
         for axis, (title, program) in zip(axes, programs.items(), strict=True):
             tree(axis, program)
             axis.set_title(title)
+        save(drawing, path)
+
+
+def across(path: Path, rows: Sequence[str], columns: Sequence[str], taus: Sequence[Sequence[float]]) -> None:
+    """Draw how each row ranks each column: a square coloured by Kendall's tau, signed, grey where it is NaN.
+
+    Raises:
+        ResultsError: matplotlib is not there.
+    """
+    from ..bench.report.figures import figure, save, style
+
+    with style():
+        import matplotlib as mpl
+
+        width, height = 2.6 + CELL[0] * len(columns), 1.2 + CELL[1] * len(rows)
+        drawing, axis = figure(1, 1, width=width, height=height)
+        for y, row in enumerate(taus):
+            for x, tau in enumerate(row):
+                fill = "0.9" if math.isnan(tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((tau + 1) / 2))
+                axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
+                ink = "white" if abs(tau) > 0.65 else "black"
+                axis.text(x, y, f"{tau:.2f}", ha="center", va="center", color=ink)
+        axis.set_xlim(-0.5, len(columns) - 0.5)
+        axis.set_ylim(len(rows) - 0.5, -0.5)
+        axis.set_xticks(range(len(columns)), columns)
+        axis.set_yticks(range(len(rows)), rows)
+        axis.xaxis.tick_top()
+        axis.tick_params(length=0)
+        axis.grid(visible=False)
+        axis.spines[:].set_visible(False)
         save(drawing, path)
 
 

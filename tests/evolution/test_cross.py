@@ -13,7 +13,7 @@ from zcbench.bench.spaces import SPACES
 from zcbench.bench.study import resolve
 from zcbench.datasets import data_folder
 from zcbench.errors import ResultsError
-from zcbench.evolution.cross import cross, main
+from zcbench.evolution.cross import cross, main, picture
 from zcbench.evolution.found import Found, register
 
 pytestmark = pytest.mark.usefixtures("_small")
@@ -91,13 +91,27 @@ def test_as_a_command_it_writes_csv(results, capsys):
     assert table["tau"].to_numpy() == pytest.approx([c.tau for c in cross(results, FOUND, data_folder())], abs=1e-4)
 
 
+def test_the_picture_has_a_row_a_proxy_and_a_column_a_board(results):
+    pytest.importorskip("matplotlib")
+    cells = cross(results, FOUND, data_folder())
+    path = results.parent / "cross.svg"
+    picture(path, cells)
+    text = path.read_text()
+    for label in ("small/cifar10-samples (1)", "2 grounds: loud (1)", "known (1)", "params (1)"):
+        assert f">{label}<" in text
+    for cell in cells:
+        assert f">{cell.tau:.2f}<" in text.replace("\N{MINUS SIGN}", "-")
+
+
 def test_what_is_missing_is_named(results, capsys, tmp_path):
     other = evolved("other", "T3", HERE)
     with pytest.raises(ResultsError, match=r"no scores of other in .*results"):
         cross(results, [*FOUND, other], data_folder())
     with pytest.raises(ResultsError, match="only 0 networks are in no pool: expected 3 or more"):
         cross(results, [evolved("wide", "numel(T3)", HERE, pool=40)], data_folder())
-    assert main([str(results)]) == 2
+    with pytest.raises(SystemExit):
+        main([str(results)])
+    assert "required: programs" in capsys.readouterr().err
     (tmp_path / "torn.json").write_text(json.dumps({"format": 1}))
     assert main([str(results), str(tmp_path / "torn.json")]) == 2
-    assert capsys.readouterr().err.count("\n") == 2
+    assert capsys.readouterr().err.count("\n") == 1
