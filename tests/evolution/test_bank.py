@@ -23,7 +23,7 @@ from zcbench.datasets.tasks import Task
 from zcbench.errors import ConfigError, ResultsError
 from zcbench.evolution import bank as module
 from zcbench.evolution.bank import Bank, Handle, Networks
-from zcbench.evolution.statistics import TERMINALS, Statistics, collect, needs
+from zcbench.evolution.statistics import TERMINALS, VERSION, Statistics, collect, needs
 from zcbench.proxies.probe import Probe
 
 
@@ -136,7 +136,7 @@ def test_files_are_safetensors_that_say_what_they_are(built: Handle) -> None:
         "seed": 0,
         "collection": "rcb",
         "dtype": "float32",
-        "version": 1,
+        "version": VERSION,
         "torch": torch.__version__,
     }
     assert [path.name for path in built.path.parent.iterdir()] == [built.path.name]

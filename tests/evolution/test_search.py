@@ -96,7 +96,8 @@ def test_aggregates_of_a_run(config, tmp_path):
     run(resolve(study))
     engine = dataclasses.replace(config.engine, population=20, min_height=1, max_height=2)
     (table,), _ = search(dataclasses.replace(config, over="ranks", results=results, engine=engine))
-    assert table.row_count == 8  # evolved, random, single of the fitted, single of the pool; fitted on and tested on
+    # The pool; evolved, random, single of the fitted, single of the pool; fitted on and tested on.
+    assert table.row_count == 10
     assert Path(config.out, "best.svg").exists()
     files = sorted(Path(config.out, "programs").iterdir())
     again = dataclasses.replace(study, include=[str(path) for path in files], proxies=[files[0].stem, "params"])
