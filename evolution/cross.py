@@ -18,12 +18,13 @@ from pathlib import Path
 import pandas as pd
 
 from ..bench.board import Board, boards
+from ..bench.progress import Progress
 from ..bench.recipe import Recipe
 from ..bench.spaces import SPACES
 from ..bench.store import Store
 from ..bench.summary import select_rows, summarise
 from ..datasets import data_folder
-from ..errors import ResultsError, ZcbenchError
+from ..errors import ProgramError, ResultsError, ZcbenchError
 from .draw import across
 from .found import Found, read
 
@@ -65,12 +66,15 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     Networks of a pool that any of the programs was evolved on are left out for all of them.
 
     Raises:
+        ProgramError: A program's recipe does not say what it was evolved on.
         ResultsError: No board has scores of a program, or nothing is left of one.
     """
     known = {found.name: found for found in programs}
     rows = Store(results).read()
     cells = []
-    for board in boards(results):
+    found_boards = boards(results)
+    progress = Progress(f"boards of {results}", len(found_boards))
+    for board in found_boards:
         recipe = _unseen(board, programs, data)
         order = {name: place for place, name in enumerate(known)}
         rankings = summarise(recipe, select_rows(rows, recipe))
@@ -92,6 +96,8 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
                     own=(recipe.space, recipe.dataset) in grounds,
                 )
             )
+        progress.advance(1)
+    progress.close()
     absent = sorted(set(known) - {cell.proxy for cell in cells})
     if absent:
         raise ResultsError(f"results: no scores of {', '.join(absent)} in {results}: expected those of its run")
@@ -104,7 +110,10 @@ def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
     seen: set[str] = set()
     for found in programs:
         if any(name == recipe.space for name, _ in _grounds(found)):
-            pool = space.sample(int(found.recipe["pool"]), int(found.recipe["sample_seed"]))
+            try:
+                pool = space.sample(int(found.recipe["pool"]), int(found.recipe["sample_seed"]))
+            except (LookupError, TypeError, ValueError):
+                raise _nowhere(found) from None
             seen |= {space.architecture(index) for index in pool}
     accuracies: Mapping[str, float] = {n: a for n, a in recipe.accuracies.items() if n not in seen}
     if len(accuracies) < 3:
@@ -113,7 +122,17 @@ def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
 
 
 def _grounds(found: Found) -> list[tuple[str, str]]:
-    return [(ground["space"], ground["dataset"]) for ground in found.recipe.get("grounds", ())]
+    try:
+        return [(str(ground["space"]), str(ground["dataset"])) for ground in found.recipe.get("grounds", ())]
+    except (LookupError, TypeError):
+        raise _nowhere(found) from None
+
+
+def _nowhere(found: Found) -> ProgramError:
+    return ProgramError(
+        f"program {found.name}: its recipe does not say which networks it was evolved on: expected grounds, pool and "
+        "sample_seed, as `zcbench evolve` writes them, or no grounds"
+    )
 
 
 def picture(path: Path, cells: Sequence[Cell]) -> None:

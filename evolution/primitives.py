@@ -144,6 +144,7 @@ def _as_mask(values: Tensor) -> Tensor:
     return values.to(torch.float64 if values.ndim == 1 else torch.float32)
 
 
+#: Sums side by side, whole vectors of any CPU.
 _LANES = 128
 
 

@@ -1,5 +1,6 @@
 """Which program ranks which space, on small networks whose accuracies follow the number of their weights."""
 
+import dataclasses
 import io
 import json
 
@@ -12,7 +13,7 @@ from zcbench.bench.runner import run
 from zcbench.bench.spaces import SPACES
 from zcbench.bench.study import resolve
 from zcbench.datasets import data_folder
-from zcbench.errors import ResultsError
+from zcbench.errors import ProgramError, ResultsError
 from zcbench.evolution.cross import cross, main, picture
 from zcbench.evolution.found import Found, register
 
@@ -109,6 +110,14 @@ def test_what_is_missing_is_named(results, capsys, tmp_path):
         cross(results, [*FOUND, other], data_folder())
     with pytest.raises(ResultsError, match="only 0 networks are in no pool: expected 3 or more"):
         cross(results, [evolved("wide", "numel(T3)", HERE, pool=40)], data_folder())
+    for recipe in (
+        {"grounds": [{"space": "small"}]},
+        {"grounds": 3},
+        {"grounds": [{"space": HERE[0], "dataset": HERE[1]}]},
+    ):
+        with pytest.raises(ProgramError, match="wide: its recipe does not say which networks it was evolved on"):
+            cross(results, [dataclasses.replace(FOUND[0], recipe=recipe)], data_folder())
+    capsys.readouterr()
     with pytest.raises(SystemExit):
         main([str(results)])
     assert "required: programs" in capsys.readouterr().err
