@@ -141,12 +141,14 @@ def picture(path: Path, cells: Sequence[Cell]) -> None:
     Raises:
         ResultsError: matplotlib is not there.
     """
-    rows = {(c.proxy, c.batch_size): f"{c.evolved or c.proxy} ({c.batch_size})" for c in cells}
+    evolved = {(c.proxy, c.batch_size): c.evolved.split() for c in cells}
     columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
-    # What was evolved on many grounds is named by how many.
-    names = [n if n.count("/") < 2 else f"{n.count('/')} grounds: {row[0]} ({row[1]})" for row, n in rows.items()]
+    names = []
+    for (proxy, size), grounds in evolved.items():
+        what = f"{len(grounds)} grounds: {proxy}" if len(grounds) > 1 else (*grounds, proxy)[0]
+        names.append(f"{what} ({size})")
     taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
-    values = [[taus.get((*row, *column), math.nan) for column in columns] for row in rows]
+    values = [[taus.get((*row, *column), math.nan) for column in columns] for row in evolved]
     across(path, names, list(columns.values()), values)
 
 

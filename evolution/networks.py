@@ -175,8 +175,10 @@ class NetworkProblem:
             if program not in self._known:
                 self._known[program] = np.full(total, np.nan), np.zeros(total, dtype=bool)
         tasks = []
-        for start in range(0, len(networks), BLOCK):
-            block = networks[start : start + BLOCK]
+        # Every so manyth, so that blocks take equally long; one for each worker at least.
+        count = max(math.ceil(len(networks) / BLOCK), min(self.workers.devices, len(networks)))
+        for start in range(count):
+            block = networks[start::count]
             known = np.array([self._known[program][1][list(block)] for program in programs]).reshape(-1, len(block))
             missing = tuple(program for program, row in zip(programs, known, strict=True) if not row.all())
             wanted = tuple(network for network, column in zip(block, known.T, strict=True) if not column.all())

@@ -36,6 +36,7 @@ class Workers:
     def __init__(self, devices: int) -> None:
         if devices < 1:
             raise ConfigError(f"devices: expected 1 or more, got {devices}")
+        self.devices = devices
         self.threads = torch.get_num_threads()
         torch.set_num_threads(1)
         self.pool: ProcessPoolExecutor | None = None

@@ -433,9 +433,10 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
     with context.Pool(2) as pool:
         parts = pool.starmap(_read, [(handle, False), (handle, True)], chunksize=1)
     (before, mapped, some, _), (start, _, every, total) = parts
-    # Mapping costs next to nothing, one terminal of 22 its share; what is mapped is the file, no copy of it.
+    # Mapping costs next to nothing, one terminal of 22 its share and what the system maps around it, 64 KiB or up to
+    # 2 MiB at a time; what is mapped is the file, no copy of it.
     assert mapped["RssFile"] - before["RssFile"] < size / 10
-    assert size / 40 < some["RssFile"] - before["RssFile"] < size / 5
+    assert size / 40 < some["RssFile"] - before["RssFile"] < size / 2
     assert every["RssFile"] - start["RssFile"] > 0.9 * size
     assert every["RssAnon"] - start["RssAnon"] < size / 10
     assert total == _read(handle, True)[3]
