@@ -100,14 +100,23 @@ def test_networks_evaluated_together_change_no_digit_of_each_other(monkeypatch, 
         np.testing.assert_array_equal(together, np.stack([by_itself[n] for n in order], axis=1))
 
 
-def test_equal_shapes_of_all_networks_are_evaluated_at_once():
+def with_relu(function):
+    return dict(PRIMITIVES) | {"relu": dataclasses.replace(PRIMITIVES["relu"], function=function)}
+
+
+def counting():
+    """Return a list, and primitives of which `relu` puts into it how many instances it is called with."""
     calls = []
 
     def counted(x):
         calls.append(len(x))
         return torch.relu(x)
 
-    primitives = dict(PRIMITIVES) | {"relu": dataclasses.replace(PRIMITIVES["relu"], function=counted)}
+    return calls, with_relu(counted)
+
+
+def test_equal_shapes_of_all_networks_are_evaluated_at_once():
+    calls, primitives = counting()
     plan = Plan([WORDS.parse("relu(T1_D)"), WORDS.parse("exp(T3)")], primitives=primitives)
     plan.scores([statistics(seed) for seed in range(4)])
     assert calls == [12, 8, 4]
@@ -130,13 +139,7 @@ def test_a_program_may_be_a_part_of_another_or_stand_twice():
 
 
 def test_common_parts_are_computed_once():
-    calls = []
-
-    def counted(x):
-        calls.append(len(x))
-        return torch.relu(x)
-
-    primitives = dict(PRIMITIVES) | {"relu": dataclasses.replace(PRIMITIVES["relu"], function=counted)}
+    calls, primitives = counting()
     texts = ["relu(T1_D)", "mean(relu(T1_D))", "sub(relu(T1_D), T2_D)"]
     Plan([WORDS.parse(text) for text in texts], primitives=primitives).scores([statistics()])[:, 0]
     assert calls == [3, 2, 1]  # once a group
@@ -159,7 +162,7 @@ def test_what_is_not_needed_any_more_is_let_go():
         most.append(len(alive))
         return found
 
-    primitives = dict(PRIMITIVES) | {"relu": dataclasses.replace(PRIMITIVES["relu"], function=counted)}
+    primitives = with_relu(counted)
     program = Program("T1_D")
     for _ in range(30):
         program = Program("relu", (program,))
