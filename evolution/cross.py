@@ -145,8 +145,8 @@ def picture(path: Path, cells: Sequence[Cell]) -> None:
     columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
     names = []
     for (proxy, size), grounds in evolved.items():
-        what = f"{len(grounds)} grounds: {proxy}" if len(grounds) > 1 else (*grounds, proxy)[0]
-        names.append(f"{what} ({size})")
+        whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
+        names.append(f"{proxy}{whence} ({size})")
     taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
     values = [[taus.get((*row, *column), math.nan) for column in columns] for row in evolved]
     across(path, names, list(columns.values()), values)

@@ -98,7 +98,7 @@ def test_the_picture_has_a_row_a_proxy_and_a_column_a_board(results):
     path = results.parent / "cross.svg"
     picture(path, cells)
     text = path.read_text()
-    for label in ("small/cifar10-samples (1)", "2 grounds: loud (1)", "known (1)", "params (1)"):
+    for label in ("wide from small/cifar10-samples (1)", "loud from 2 grounds (1)", "known (1)", "params (1)"):
         assert f">{label}<" in text
     for cell in cells:
         assert f">{cell.tau:.2f}<" in text.replace("\N{MINUS SIGN}", "-")
