@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from zcbench.evolution import networks as module
 from zcbench.evolution.fitness import fitness
 from zcbench.evolution.networks import Measure, NetworkProblem, Pool, Reading
 from zcbench.evolution.primitives import PRIMITIVES
@@ -152,6 +153,24 @@ def test_the_number_of_workers_changes_no_digit():
     with Workers(2) as workers:
         two = NetworkProblem(pools(9), Reading(), Measure(), workers).scores(found, networks)
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("devices", "size", "blocks"), [(1, 9, [9]), (2, 9, [5, 4]), (4, 2, [1, 1]), (2, 21, [7, 7, 7]), (3, 20, [7, 7, 6])]
+)
+def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypatch, devices, size, blocks):
+    it, sizes = problem(size), []
+    score = module._scores
+
+    def recorded(task):
+        sizes.append(len(task[0]))
+        return score(task)
+
+    monkeypatch.setattr(module, "_scores", recorded)
+    it.workers.devices = devices  # of which there is one: blocks are made for so many
+    found = it.scores(programs(*TEXTS), list(range(size)))
+    assert sizes == blocks
+    np.testing.assert_array_equal(found, problem(size).scores(programs(*TEXTS), list(range(size))))
 
 
 def test_programs_together_score_as_they_do_alone():
