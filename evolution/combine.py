@@ -73,7 +73,7 @@ def combine(config: EvolveConfig, *, each: Callable[[State], None] = lambda stat
     recipe = _recipe(config, fitted, proxies)
     state = evolve(problem, trees, config.engine, folder, recipe, each=each)
     # All immigrants: the same engine without selection, and as many programs.
-    alone = dataclasses.replace(config.engine, immigrants=1.0)
+    alone = dataclasses.replace(config.engine, immigrants=1.0, elite=0)
     (folder / "random").mkdir(exist_ok=True)
     drawn = evolve(problem, trees, alone, folder / "random", recipe | {"immigrants": 1.0})
     programs = {EVOLVED: _best(trees, state), RANDOM: _best(trees, drawn)}

@@ -31,6 +31,7 @@ class EngineConfig:
     Attributes:
         generations: How often the population is replaced, after the first.
         population: Programs of a generation.
+        elite: How many of the best programs of a generation stand in the next too, measured on what that draws.
         immigrants: Share of a generation that is grown anew.
         parents: How many are selected to vary.
         tournament: Of how many drawn programs the best is selected.
@@ -48,6 +49,7 @@ class EngineConfig:
 
     generations: int = 15
     population: int = 50
+    elite: int = 0
     immigrants: float = 0.5
     parents: int = 25
     tournament: int = 4

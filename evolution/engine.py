@@ -233,9 +233,14 @@ class _Search(Generic[G]):
         state.rng = self.rng.getstate()
 
     def _breed(self, total: int) -> None:
-        """Breed valid programs from the last population until the generation has so many."""
+        """Keep the best of the last population, and breed valid programs from it until the generation has so many."""
         config = self.config
         population = [self._known(text, values) for text, values in self.state.population]
+        elite = tools.selBest(population, min(config.elite, total))
+        # Together, so that the workers share their networks.
+        self.problem.valid([individual.program for individual in elite])
+        for individual in elite:
+            self._add(individual.program, individual.genome, total)
         with _stream(self.rng):
             parents: list[Individual[G]] = (
                 tools.selNSGA2(population, min(config.parents, len(population)))
@@ -368,6 +373,10 @@ def check(config: EngineConfig) -> None:
         raise ConfigError(
             "engine: expected generations >= 0, population >= 2, parents >= 2 and tournament >= 1, got "
             f"{config.generations}, {config.population}, {config.parents}, {config.tournament}"
+        )
+    if not 0 <= config.elite < config.population:
+        raise ConfigError(
+            f"engine: expected an elite of 0 or more, below the population of {config.population}, got {config.elite}"
         )
     if not (0 <= config.immigrants <= 1 and config.crossover >= 0 and config.mutation >= 0):
         raise ConfigError("engine: expected shares and probabilities from 0 to 1")

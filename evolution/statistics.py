@@ -190,7 +190,7 @@ class _Reading:
             found = dict(_numbered(tapped)) | {(name, _LAST): value for name, value in tapped}
             return [found.get(run) for run in runs]
         weights = probe.gradients(need) if isinstance(need, Gradient) else probe.trace(self.passes[letter]).parameters
-        return [weights[_weight(probe.net, name)].detach() for name, _ in runs]
+        return [weights[name].detach() for name in _weights(probe.net, [name for name, _ in runs])]
 
     def _need(self, terminal: str, letter: str) -> Forward | Gradient | Tap:
         number, forward = terminal[1], self.passes[letter]
@@ -266,13 +266,16 @@ def _value(data: Tensor, perturbed: Tensor | None = None) -> Tensor:
     return (data if perturbed is None else perturbed - data).contiguous()
 
 
-def _weight(net: nn.Module, module: str) -> str:
-    """Return the name of the parameter that is a module's weight; parameters in several places have one name."""
-    weight = net.get_submodule(module)._parameters.get("weight")
-    for name, parameter in net.named_parameters():
-        if parameter is weight:
-            return name
-    raise NotApplicableError(f"{module}, a batch norm without scale, lacks what T3 is in Conv-BatchNorm-ReLU triples")
+def _weights(net: nn.Module, modules: Iterable[str]) -> Iterator[str]:
+    """Yield the names of the parameters that are modules' weights; parameters in several places have one name."""
+    names = {id(parameter): name for name, parameter in net.named_parameters()}
+    for module in modules:
+        weight = net.get_submodule(module)._parameters.get("weight")
+        if id(weight) not in names:
+            raise NotApplicableError(
+                f"{module}, a batch norm without scale, lacks what T3 is in Conv-BatchNorm-ReLU triples"
+            )
+        yield names[id(weight)]
 
 
 def _copy(activation: Tensor) -> Tensor:

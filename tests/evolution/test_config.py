@@ -61,6 +61,7 @@ def test_the_defaults_are_the_papers():
     assert dataclasses.asdict(EngineConfig()) == {
         "generations": 15,
         "population": 50,
+        "elite": 0,
         "immigrants": 0.5,
         "parents": 25,
         "tournament": 4,

@@ -157,6 +157,25 @@ def test_selection_is_worth_something(tmp_path):
     assert bred.hall[0][1][0] > grown.hall[0][1][0]
 
 
+def test_the_elite_stands_in_the_next_generation_too(tmp_path):
+    populations = []
+
+    def each(state):
+        populations.append({text: values[0] for text, values in state.population})
+
+    config = EngineConfig(**{**vars(SMALL), "elite": 3})
+    whole = run(tmp_path / "whole", config, each=each)
+    changed = 0
+    for before, after in itertools.pairwise(populations):
+        best = sorted(before, key=before.get)[-3:]
+        assert set(best) <= set(after)
+        changed += any(before[text] != after[text] for text in best)  # it is measured anew on what is drawn
+    assert changed == SMALL.generations
+    for generations in range(SMALL.generations + 1):
+        state = run(tmp_path / "parts", EngineConfig(**{**vars(config), "generations": generations}))
+    assert essence(state) == essence(whole)
+
+
 def test_what_one_starts_with_is_in_the_first_generation(tmp_path):
     text = "frobenius(sigmoid(logdet(sign(T1_D))))"
     config = EngineConfig(**{**vars(SMALL), "generations": 0, "start": [text]})
@@ -223,6 +242,8 @@ def test_no_valid_program_is_named(tmp_path, monkeypatch):
         {"generations": -1},
         {"crossover": 0.8, "mutation": 0.4},
         {"immigrants": 1.5},
+        {"elite": -1},
+        {"elite": 12},
         {"min_height": 5, "max_height": 4},
         {"max_height": 12},
         {"tournament": 0},
