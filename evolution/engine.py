@@ -236,7 +236,7 @@ class _Search(Generic[G]):
         """Keep the best of the last population, and breed valid programs from it until the generation has so many."""
         config = self.config
         population = [self._known(text, values) for text, values in self.state.population]
-        elite = tools.selBest(population, min(config.elite, total))
+        elite = self._elite(population)[:total]
         # Together, so that the workers share their networks.
         self.problem.valid([individual.program for individual in elite])
         for individual in elite:
@@ -254,6 +254,14 @@ class _Search(Generic[G]):
             return [individual.genome for individual in bred]
 
         self._fill(total, breed)
+
+    def _elite(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
+        best = sorted(population, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
+        distinct: dict[float, Individual[G]] = {}
+        for individual in best:
+            measured = individual.fitness.values[0] + self.config.parsimony * individual.program.size
+            distinct.setdefault(round(measured, 9), individual)
+        return list(distinct.values())[: self.config.elite]
 
     def _grow(self, total: int) -> None:
         """Grow valid programs until the generation has so many."""
