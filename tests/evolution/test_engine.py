@@ -176,19 +176,19 @@ def test_the_elite_stands_in_the_next_generation_too(tmp_path):
     assert essence(state) == essence(whole)
 
 
-def test_of_equals_the_smallest_is_of_the_elite(tmp_path):
+@pytest.mark.parametrize("parsimony", [0.0, 0.001])
+def test_of_equals_the_smallest_is_of_the_elite(tmp_path, parsimony):
     class Heights(Texts):
         def fitness(self, programs, drawn):
             return [(program.height / 16,) for program in programs]
 
-    for parsimony in (0.0, 0.001):
-        populations = []
-        config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "parsimony": parsimony})
-        run(tmp_path / str(parsimony), config, Heights(), each=lambda state: populations.append(state.population))
-        before, after = ([vocabulary().parse(text) for text, _ in population] for population in populations)
-        for height in sorted({program.height for program in before})[-3:]:
-            least = min(program.size for program in before if program.height == height)
-            assert any(p.height == height and p.size == least and p in before for p in after)
+    populations = []
+    config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "parsimony": parsimony})
+    run(tmp_path, config, Heights(), each=lambda state: populations.append(state.population))
+    before, after = ([vocabulary().parse(text) for text, _ in population] for population in populations)
+    for height in sorted({program.height for program in before})[-3:]:
+        least = min(program.size for program in before if program.height == height)
+        assert any(p.height == height and p.size == least and p in before for p in after)
 
 
 def test_what_one_starts_with_is_in_the_first_generation(tmp_path):
