@@ -256,7 +256,9 @@ class _Search(Generic[G]):
         self._fill(total, breed)
 
     def _elite(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
-        best = sorted(population, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
+        """Return the best that rank anything; of those with one fitness, which mostly rank alike, the smallest."""
+        ranking = [individual for individual in population if individual.fitness.values[0] > NOTHING]
+        best = sorted(ranking, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
         distinct: dict[float, Individual[G]] = {}
         for individual in best:
             measured = individual.fitness.values[0] + self.config.parsimony * individual.program.size

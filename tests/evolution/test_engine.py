@@ -191,6 +191,21 @@ def test_of_equals_the_smallest_is_of_the_elite(tmp_path, parsimony):
         assert any(p.height == height and p.size == least and p in before for p in after)
 
 
+@pytest.mark.parametrize("parsimony", [0.0, 0.001])
+def test_what_ranks_nothing_is_not_of_the_elite(tmp_path, parsimony):
+    class Never(Texts):
+        def fitness(self, programs, drawn):
+            return [(NOTHING,) for _ in programs]
+
+    populations = {}
+    for elite in (0, 6):
+        config = EngineConfig(**{**vars(SMALL), "elite": elite, "parsimony": parsimony})
+        found = populations[elite] = []
+        with pytest.raises(ConfigError, match="ranks anything"):
+            run(tmp_path / str(elite), config, Never(), each=lambda state, found=found: found.append(state.population))
+    assert populations[6] == populations[0]
+
+
 def test_what_one_starts_with_is_in_the_first_generation(tmp_path):
     text = "frobenius(sigmoid(logdet(sign(T1_D))))"
     config = EngineConfig(**{**vars(SMALL), "generations": 0, "start": [text]})
