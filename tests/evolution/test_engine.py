@@ -186,9 +186,10 @@ def test_of_equals_the_smallest_is_of_the_elite(tmp_path, parsimony):
     config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "parsimony": parsimony})
     run(tmp_path, config, Heights(), each=lambda state: populations.append(state.population))
     before, after = ([vocabulary().parse(text) for text, _ in population] for population in populations)
-    for height in sorted({program.height for program in before})[-3:]:
-        least = min(program.size for program in before if program.height == height)
-        assert any(p.height == height and p.size == least and p in before for p in after)
+    heights = sorted({program.height for program in before}, reverse=True)[:3]
+    least = [min(program.size for program in before if program.height == height) for height in heights]
+    assert [(program.height, program.size) for program in after[:3]] == list(zip(heights, least, strict=True))
+    assert set(after[:3]) <= set(before)
 
 
 @pytest.mark.parametrize("parsimony", [0.0, 0.001])
