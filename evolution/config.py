@@ -32,7 +32,8 @@ class EngineConfig:
         generations: How often the population is replaced, after the first.
         population: Programs of a generation.
         elite: How many of the best programs of a generation, by the first objective, stand in the next too, measured on
-            what that draws; of those with one fitness, which mostly rank alike, the smallest. No more than are not grown.
+            what that draws; of those with one fitness, which mostly rank alike, the smallest. No more than immigrants
+            leave room for.
         immigrants: Share of a generation that is grown anew.
         parents: How many are selected to vary.
         tournament: Of how many drawn programs the best is selected.
