@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "score": ".scoring",
-    "rank": ".scoring",
+    "score": ".proxies.score",
+    "rank": ".proxies.score",
     "register": ".proxies",
     "Proxy": ".proxies",
     "PROXIES": ".proxies",
     "Probe": ".proxies.probe",
     "Score": ".proxies.registry",
-    "SPACES": ".bench.spaces",
+    "SPACES": ".spaces",
     "DATASETS": ".datasets",
     "TASKS": ".datasets.tasks",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  (the keys are texts)
 
 if TYPE_CHECKING:
-    from .bench.spaces import SPACES as SPACES
     from .datasets import DATASETS as DATASETS
     from .datasets.tasks import TASKS as TASKS
     from .proxies import PROXIES as PROXIES
@@ -39,8 +38,9 @@ if TYPE_CHECKING:
     from .proxies import register as register
     from .proxies.probe import Probe as Probe
     from .proxies.registry import Score as Score
-    from .scoring import rank as rank
-    from .scoring import score as score
+    from .proxies.score import rank as rank
+    from .proxies.score import score as score
+    from .spaces import SPACES as SPACES
 
 
 def __getattr__(name: str) -> Any:

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jsonargparse import ArgumentParser, Namespace
 
-from .bench.protocol import StudyConfig, describe, read_configs, searches, studies
+from .bench.study.config import StudyConfig, describe, read_configs, searches, studies
 from .errors import AbsentFileError, ArchitectureError, ConfigError, DataFileError, ZcbenchError, one_line
-from .evolution.config import EngineConfig, EvolveConfig, Ground
+from .evolution.engine.config import EngineConfig
+from .evolution.study.config import EvolveConfig, Ground
 
 if TYPE_CHECKING:
     from rich.table import Table
     from torch import nn
 
-    from .bench.spaces import Space
-    from .bench.study import Study
-    from .bench.summary import Ranking
+    from .bench.results.ranking import Ranking
+    from .bench.study.resolve import Study
     from .datasets import ImageDataModule
+    from .spaces import Space
 
 DEFAULT_STUDY = "quickstart"
 #: Fields of a listing that only `--json` shows.
@@ -67,9 +68,10 @@ def run(commands: Sequence[Namespace]) -> int:
     """Score networks of a space and print how well every proxy ranks them."""
     configs = [_study_config(arguments) for arguments in commands]
     from .bench.report.table import as_json, as_markdown, as_svg, terminal
-    from .bench.runner import run as run_study
-    from .bench.study import resolve
-    from .bench.summary import select, summarise
+    from .bench.results.ranking import select, summarise
+    from .bench.scoring.runner import run as run_study
+    from .bench.scoring.store import Store
+    from .bench.study.resolve import resolve
 
     form = commands[0].format
     rankings = []
@@ -77,14 +79,14 @@ def run(commands: Sequence[Namespace]) -> int:
     for study in _at_hand([partial(resolve, config) for config in configs]):
         if not run_study(study):
             continue
-        rows = select(study.store, study.recipe)
+        rows = select(Store(study.out), study.recipe)
         found = summarise(study.recipe, rows)
         rankings += found
         if form in {"table", "svg"}:
             table = terminal(found, study.truth.label)
             _print(table) if form == "table" else print(as_svg(table))
         if study.config.tracker == "wandb":
-            from .bench.tracking import track
+            from .bench.report.tracking import track
 
             print(track(study, rows, found), file=sys.stderr)
     if rankings and form in (texts := {"csv": _csv, "json": as_json, "markdown": as_markdown}):
@@ -115,12 +117,20 @@ def _at_hand(studies: Sequence[Callable[[], Study]]) -> list[Study]:
 
 def check(arguments: Namespace) -> int:
     """Compare scores and correlations with a baseline; what the results folder lacks is computed first."""
-    from .bench.protocol import TrainerConfig
-    from .bench.regress import compare, exit_status, make_baseline, read_baseline, study_config, write_baseline
-    from .bench.report.check import as_json, as_junit, as_table
-    from .bench.runner import run as run_study
-    from .bench.study import resolve
-    from .bench.summary import select
+    from .bench.report.junit import as_json, as_junit, as_table
+    from .bench.results.ranking import select
+    from .bench.results.regress import (
+        compare,
+        exit_status,
+        make_baseline,
+        read_baseline,
+        study_config,
+        write_baseline,
+    )
+    from .bench.scoring.runner import run as run_study
+    from .bench.scoring.store import Store
+    from .bench.study.config import TrainerConfig
+    from .bench.study.resolve import resolve
 
     path = Path(arguments.baseline)
     if arguments.config and not arguments["update"]:
@@ -144,7 +154,7 @@ def check(arguments: Namespace) -> int:
     study = resolve(config)
     if not run_study(study):
         return 0
-    rows = select(study.store, study.recipe)
+    rows = select(Store(study.out), study.recipe)
     if arguments["update"]:
         write_baseline(path, make_baseline(study.config, study.recipe, rows))
         print(f"{path}: {len(study.indices)} networks, {rows['proxy'].nunique()} proxies", file=sys.stderr)
@@ -162,7 +172,7 @@ def check(arguments: Namespace) -> int:
 
 def leaderboard(arguments: Namespace) -> int:
     """Turn a results folder into tables and one HTML page, or verify such a leaderboard."""
-    from .bench.leaderboard import verify, write
+    from .bench.report.leaderboard import verify, write
 
     out = Path(arguments.out)
     if arguments.verify:
@@ -237,7 +247,7 @@ def data(arguments: Namespace) -> int:
     """List data files, say where they are looked for, download them, or compare them with their checksums."""
     from rich.markup import escape
 
-    from .datasets.files import VARIABLE, data_folder
+    from .datasets.files.registry import VARIABLE, data_folder
 
     folder = data_folder(arguments.data)
     if (arguments.action == "get") != (arguments.name is not None):
@@ -274,8 +284,8 @@ def data(arguments: Namespace) -> int:
 
 def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
     """Return what there is of every source, as `--json` shows it."""
-    from .bench.progress import Progress
-    from .datasets.files import check, sources, status, unlisted
+    from .datasets.files.registry import check, sources, status, unlisted
+    from .progress import Progress
 
     found = {name: check(source, folder, hashed=False) for name, source in sources().items()}
     if hashed:
@@ -301,9 +311,9 @@ def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
 
 
 def _download(name: str, folder: Path) -> int:
-    from .bench.progress import Progress
-    from .datasets.download import get
-    from .datasets.files import check, sources, status
+    from .datasets.files.download import get
+    from .datasets.files.registry import check, sources, status
+    from .progress import Progress
 
     source = sources()[name]
     started: list[Progress] = []
@@ -335,7 +345,7 @@ def evolve(commands: Sequence[Namespace]) -> int:
         return _explain(commands[0])
     if commands[0].figure is not None:
         raise ConfigError("figure: expected --explain PROGRAM beside it; a search draws its best programs by itself")
-    from .evolution.search import search
+    from .evolution.study.search import search
     from .plugins import load
 
     for config in [_evolve_config(arguments) for arguments in commands]:
@@ -350,9 +360,9 @@ def evolve(commands: Sequence[Namespace]) -> int:
 
 def _explain(arguments: Namespace) -> int:
     """Print a program as a tree and how it answers to the sizes of a layer; draw both if a file is named."""
-    from .evolution.explain import as_tree, responses
-    from .evolution.found import Found, read
-    from .evolution.report import answers
+    from .evolution.study.explain import as_tree, responses
+    from .evolution.study.found import Found, read
+    from .evolution.study.report import answers
 
     text, figure = arguments.explain, arguments.figure and Path(arguments.figure)
     found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text)
@@ -365,7 +375,7 @@ def _explain(arguments: Namespace) -> int:
     if given:
         _print(answers(given, arguments.draws))
     if figure is not None:
-        from .evolution.draw import explained
+        from .evolution.study.draw import explained
 
         try:
             explained(figure, program, given)
@@ -516,7 +526,7 @@ def _config_file(name: str) -> Path:
 def _study_config(arguments: Namespace) -> StudyConfig:
     from dataclasses import fields
 
-    from .bench.protocol import TrainerConfig
+    from .bench.study.config import TrainerConfig
 
     values = arguments.as_dict()
     chosen: dict[str, Any] = {field.name: values[field.name] for field in fields(StudyConfig)}
@@ -533,7 +543,7 @@ def _programs(arguments: Namespace) -> list[str]:
     """Register the programs that are named and return their names."""
     if not arguments.program:
         return []
-    from .evolution.found import register
+    from .evolution.study.found import register
 
     return [register(Path(file)) for file in arguments.program]
 
@@ -567,7 +577,7 @@ def _from_factory(text: str, seed: int) -> nn.Module:
 
 
 def _from_space(space: str, architecture: str, images: ImageDataModule, seed: int) -> nn.Module:
-    from .bench.spaces import SPACES
+    from .spaces import SPACES
 
     chosen = SPACES[space](images.folder)
     try:
@@ -594,7 +604,7 @@ def _listings() -> dict[str, Any]:
         return sorted(cards, key=lambda card: str(card["name"]))
 
     def spaces() -> list[dict[str, Any]]:
-        from .bench.spaces import SPACES
+        from .spaces import SPACES
 
         return [
             {

@@ -6,7 +6,7 @@ from . import cifar as cifar
 from . import generated as generated
 from . import imagenet16 as imagenet16
 from . import samples as samples
-from .files import data_folder as data_folder
+from .files.registry import data_folder as data_folder
 from .images import DATASETS as DATASETS
 from .images import ImageDataModule as ImageDataModule
 from .images import ProbeBatch as ProbeBatch

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataFileError
-from .files import find
+from .files.registry import find
+from .files.unpickle import NUMPY, unpickle
 from .images import DATASETS, StoredImages
 from .tasks import TASKS, Task
-from .unpickle import NUMPY, unpickle
 
 # Statistics of the 50,000 training images, as the NAS literature rounds them.
 CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from ..errors import ConfigError, DataFileError
 from ..registry import Registry
-from .files import data_folder
+from .files.registry import data_folder
 from .tasks import Task
 
 #: Probe batches come from the first 10,000 official training images.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataFileError
 from .cifar import CIFAR10_MEAN, CIFAR10_STD, CIFAR100_MEAN, CIFAR100_STD
-from .files import locate, sources
+from .files.registry import locate, sources
 from .images import DATASETS, StoredImages
 from .tasks import TASKS, Task
 

@@ -1,1 +1,1 @@
-"""What searches. Empty in this version: genetic programming and the searches are the next rooms to be built."""
+"""Discovers proxies by genetic programming: a language of programs, the data they read, an engine, and studies."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .passes import DATA
+from .passes.needs import DATA
 from .probe import Probe
 from .registry import register
 

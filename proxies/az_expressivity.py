@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import NotApplicableError
-from .passes import Forward, Tap, blocks, first_block
+from .passes.needs import Forward, Tap, blocks, first_block
 from .probe import Probe
 from .registry import register
 

@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 from .az_expressivity import NOISE, entropies, entropy_taps
-from .passes import Forward
+from .passes.needs import Forward
 from .probe import Probe
 from .registry import register
 

@@ -10,7 +10,7 @@ from torch.nn.functional import pixel_unshuffle
 
 from ..errors import NotApplicableError
 from .az_expressivity import NOISE
-from .passes import Backward, Forward, Tap, blocks
+from .passes.needs import Backward, Forward, Tap, blocks
 from .probe import Probe
 from .registry import register
 

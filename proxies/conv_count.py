@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from .passes import named
+from .passes.needs import named
 from .probe import Probe
 from .registry import register
 

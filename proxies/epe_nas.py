@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .jacob_cov import correlations
-from .passes import JACOBIAN
+from .passes.needs import JACOBIAN
 from .probe import Probe
 from .registry import register
 

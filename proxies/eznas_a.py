@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import NotApplicableError
 from .determinants import slogdet
-from .passes import Backward, Forward, Gradient, Tap
+from .passes.needs import Backward, Forward, Gradient, Tap
 from .probe import Probe
 from .registry import register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from .eznas_a import PAPER, convolution_of_triples, mean, third_of_triples
-from .passes import Backward, Forward, Tap
+from .passes.needs import Backward, Forward, Tap
 from .probe import Probe
 from .registry import register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes import LOSS, Tap, layers
+from .passes.needs import LOSS, Tap, layers
 from .probe import Probe
 from .registry import register
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .passes import LOSS
+from .passes.needs import LOSS
 from .probe import Probe
 from .registry import register
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .fisher_trace import LOSS_ALONE
-from .passes import PerImage, layer_weights
+from .passes.needs import PerImage, layer_weights
 from .probe import Probe
 from .registry import register
 

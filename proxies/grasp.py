@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .passes import DATA, Backward, Gradient
+from .passes.needs import DATA, Backward, Gradient
 from .probe import Probe
 from .registry import register
 

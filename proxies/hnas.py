@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .grasp import CURVATURE, grasp
 from .ntk_trace import EACH, PRODUCTS, kernel, kernel_as_released, root_trace
-from .passes import LOSS
+from .passes.needs import LOSS
 from .plain import plain
 from .probe import Probe
 from .registry import register

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes import JACOBIAN
+from .passes.needs import JACOBIAN
 from .probe import Probe
 from .registry import register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..errors import NotApplicableError
-from .passes import DATA, Tap, relus
+from .passes.needs import DATA, Tap, relus
 from .probe import Probe
 from .registry import register
 from .swap import _patterns

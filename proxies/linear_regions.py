@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..errors import NotApplicableError
-from .inputs import CROP_SIZE
-from .passes import Forward, Tap, relus
+from .passes.inputs import CROP_SIZE
+from .passes.needs import Forward, Tap, relus
 from .probe import Probe
 from .registry import register
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .passes import DATA, Tap, layers
+from .passes.needs import DATA, Tap, layers
 from .probe import Probe
 from .registry import register
 

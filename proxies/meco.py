@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .jacob_cov import correlations
-from .passes import Forward, Tap
+from .passes.needs import Forward, Tap
 from .probe import Probe
 from .registry import register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes import DATA, Forward, Tap, called_relu, relus
+from .passes.needs import DATA, Forward, Tap, called_relu, relus
 from .probe import Probe
 from .registry import register
 

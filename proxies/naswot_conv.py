@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .naswot import EVAL, _agreement, _log_determinant
-from .passes import DATA, Tap, layers
+from .passes.needs import DATA, Tap, layers
 from .probe import Probe
 from .registry import register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .passes import Forward, Tap
+from .passes.needs import Forward, Tap
 from .probe import Probe
 from .registry import register
 

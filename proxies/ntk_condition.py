@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes import DATA, Backward, Forward, Gradient, PerImage
+from .passes.needs import DATA, Backward, Forward, Gradient, PerImage
 from .probe import Probe
 from .registry import register
 

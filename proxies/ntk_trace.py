@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
-from .passes import DATA, Backward, Gradient, Tap, layers
+from .passes.needs import DATA, Backward, Gradient, Tap, layers
 from .probe import Probe
 from .registry import register
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .passes import Forward
+from .passes.needs import Forward
 from .probe import Probe
 from .registry import register
 from .zen import features

@@ -21,9 +21,20 @@ from torch.func import functional_call, grad, jacrev, vmap
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import BatchError, NotApplicableError, NotFiniteError
-from .inits import INITS, NORMS
-from .inputs import images_of, make
-from .passes import DATA, Backward, Forward, Gradient, Need, PerImage, Tap, backward_of, forward_of, layer_weights
+from .passes.inits import INITS, NORMS
+from .passes.inputs import images_of, make
+from .passes.needs import (
+    DATA,
+    Backward,
+    Forward,
+    Gradient,
+    Need,
+    PerImage,
+    Tap,
+    backward_of,
+    forward_of,
+    layer_weights,
+)
 
 R = TypeVar("R")
 Args = tuple[Any, ...]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..errors import NotApplicableError, NotFiniteError, one_line
 from ..registry import Registry
-from .passes import Need, PerImage, backward_of, forward_of
+from .passes.needs import Need, PerImage, backward_of, forward_of
 from .probe import Probe
 
 ProxyFunction = Callable[[Probe], float]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .passes import LOSS
+from .passes.needs import LOSS
 from .probe import Probe
 from .registry import register
 

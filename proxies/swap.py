@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import NotApplicableError
-from .passes import Forward, Tap, relus
+from .passes.needs import Forward, Tap, relus
 from .probe import Probe
 from .registry import register
 

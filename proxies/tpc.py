@@ -7,7 +7,7 @@ import math
 from torch import nn
 
 from ..errors import NotApplicableError
-from .passes import named
+from .passes.needs import named
 from .probe import Probe
 from .registry import register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes import Backward, Forward, PerImage
+from .passes.needs import Backward, Forward, PerImage
 from .probe import Probe
 from .registry import register
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .jacob_cov import correlations
-from .passes import LOSS, Tap, blocks, relus
+from .passes.needs import LOSS, Tap, blocks, relus
 from .probe import Probe
 from .registry import register
 

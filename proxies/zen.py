@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..errors import NotApplicableError
-from .passes import Forward, Tap, global_pool, named
+from .passes.needs import Forward, Tap, global_pool, named
 from .probe import Probe
 from .registry import register
 

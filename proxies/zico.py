@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .passes import Backward, Forward, Gradient
+from .passes.needs import Backward, Forward, Gradient
 from .probe import Probe
 from .registry import register
 

@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from .passes import Tap, forward_of, layers
+from .passes.needs import Tap, forward_of, layers
 from .probe import Probe
 from .registry import register
 from .zico import TWO, zico

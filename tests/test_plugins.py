@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from zcbench import plugins
 from zcbench.__main__ import main
-from zcbench.bench.contract import SpaceContract
-from zcbench.bench.spaces import SPACES, Space
 from zcbench.errors import ConfigError
 from zcbench.plugins import load
+from zcbench.spaces import SPACES, Space
+from zcbench.spaces.contract import SpaceContract
 
 EXAMPLE = Path(__file__).parent.parent / "docs" / "my_space" / "my_space.py"
 
@@ -49,13 +49,13 @@ def test_an_included_space_is_listed_and_scored(capsys: pytest.CaptureFixture[st
 def test_installed_packages_are_found_by_their_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "somebodys_proxies.py").write_text("seen = []\nseen.append(1)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    found = EntryPoints([EntryPoint("mine", "somebodys_proxies", plugins.GROUP)])
+    found = EntryPoints([EntryPoint("mine", "somebodys_proxies", plugins.MODULES)])
     monkeypatch.setattr(plugins, "entry_points", lambda group: found.select(group=group))
     load()
     load()
     assert sys.modules["somebodys_proxies"].seen == [1]
     (tmp_path / "somebodys_fault.py").write_text("raise RuntimeError('not today')")
-    found = EntryPoints([EntryPoint("bad", "somebodys_fault", plugins.GROUP)])
+    found = EntryPoints([EntryPoint("bad", "somebodys_fault", plugins.MODULES)])
     with pytest.raises(ConfigError, match=r"^entry point bad = somebodys_fault fails: RuntimeError: not today$"):
         load()
 
@@ -72,7 +72,7 @@ def test_installed_packages_are_found_by_their_entry_point(tmp_path: Path, monke
         ("faulty_import.py", "import zcbench_no_such", "fails: ModuleNotFoundError: No module named 'zcbench_no_such'"),
         (
             "faulty_twice.py",
-            "from zcbench.bench.spaces import SPACES\nSPACES.add('nb201', SPACES['nb201'])",
+            "from zcbench.spaces import SPACES\nSPACES.add('nb201', SPACES['nb201'])",
             "fails: ValueError: space 'nb201' is registered twice",
         ),
     ],

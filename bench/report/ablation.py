@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..ablation import Ablation
+from ..results.ablation import Ablation
 from .figures import Drawing
 
 _HEAD = """# Ablations

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...atomic import write_atomically
 from ...errors import ResultsError
-from ..ablation import Ablation, Seed, Spread
-from ..detail import CUTS
-from ..sample import Panel
-from ..standing import BASELINES, Standing
-from ..stats import Matrix
-from ..store import write_atomically
-from ..tops import Tops
+from ..results.ablation import Ablation, Seed, Spread
+from ..results.detail import CUTS
+from ..results.panel import Panel
+from ..results.standing import BASELINES, Standing
+from ..stats.coefficients import Matrix
+from ..stats.top import Tops
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

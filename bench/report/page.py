@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..ablation import Ablation
-from ..board import Board
-from ..compare import Agreed, Comparison, Transferred
-from ..detail import Detail
-from ..standing import BASELINES, Standing
-from ..summary import Ranking
+from ..results.ablation import Ablation
+from ..results.board import Board
+from ..results.detail import Detail
+from ..results.pairs import Agreed, Comparison, Transferred
+from ..results.ranking import Ranking
+from ..results.standing import BASELINES, Standing
 from .figures import Drawing, inline
 from .published import published
 

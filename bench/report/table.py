@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..summary import Ranking
+from ..results.ranking import Ranking
 from .published import published
 
 

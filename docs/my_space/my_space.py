@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torch import nn
-from zcbench.bench.spaces import SPACES, Space, Truth
-from zcbench.bench.spaces.table import by_index, number, read_csv
 from zcbench.datasets import Task
 from zcbench.errors import ArchitectureError
+from zcbench.spaces import SPACES, Space, Truth
+from zcbench.spaces.table import by_index, number, read_csv
 
 WIDTHS = ("4", "8", "16")
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture
-from zcbench.bench.spaces import SPACES
 from zcbench.datasets import DATASETS
-from zcbench.evolution.evaluate import Plan
-from zcbench.evolution.primitives import PRIMITIVES
-from zcbench.evolution.programs import Program, Vocabulary
-from zcbench.evolution.statistics import TERMINALS, Statistics, collect, needs
-from zcbench.evolution.variation import Trees
+from zcbench.evolution.data.evaluation import Plan
+from zcbench.evolution.data.statistics import TERMINALS, Statistics, collect, needs
+from zcbench.evolution.language.primitives import PRIMITIVES
+from zcbench.evolution.language.programs import Program, Vocabulary
+from zcbench.evolution.language.variation import Trees
 from zcbench.proxies.probe import Probe
+from zcbench.spaces import SPACES
 
 Seconds = Callable[..., float]
 PROGRAMS, NETWORKS = 50, 10

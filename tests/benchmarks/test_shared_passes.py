@@ -13,10 +13,10 @@ import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import nn
-from zcbench.bench.spaces import SPACES
 from zcbench.datasets.tasks import TASKS
 from zcbench.proxies import PROXIES
 from zcbench.proxies.registry import score_all
+from zcbench.spaces import SPACES
 
 EIGHT = ("grad_norm", "snip", "fisher", "jacob_cov", "plain", "synflow", "l2_norm", "naswot")
 NASLIB = (*EIGHT, "epe_nas", "macs", "params", "zen")

@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 from pytest_benchmark.fixture import BenchmarkFixture
 from scipy import stats
-from zcbench.bench.bootstrap import bootstrap, by_network
-from zcbench.bench.explain import agreement, among, ceiling, given, representatives, within
-from zcbench.bench.stats import coefficients, differences, replicate, resamples
-from zcbench.bench.tops import choose, tops
+from zcbench.bench.stats.bootstrap import bootstrap, by_network
+from zcbench.bench.stats.coefficients import coefficients, differences, replicate, resamples
+from zcbench.bench.stats.conditional import agreement, among, ceiling, given, representatives, within
+from zcbench.bench.stats.top import choose, tops
 
 Vector = NDArray[np.float64]
 Seconds = Callable[..., float]

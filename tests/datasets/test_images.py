@@ -13,7 +13,7 @@ import pytest
 import torch
 from zcbench.datasets import DATASETS, ImageDataModule, StoredImages
 from zcbench.datasets.cifar import Batches, Cifar10, Cifar100
-from zcbench.datasets.files import locate, sources
+from zcbench.datasets.files.registry import locate, sources
 from zcbench.datasets.generated import Noise, Ones
 from zcbench.datasets.imagenet16 import ImageNet16
 from zcbench.datasets.samples import Cifar10Samples, Cifar100Samples, Samples

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 from torch import nn
-from zcbench.bench.spaces import SPACES, Space
-from zcbench.bench.spaces.space import Truth
 from zcbench.datasets.tasks import Task
 from zcbench.proxies import AGGREGATES, PROXIES
+from zcbench.spaces import SPACES, Space
+from zcbench.spaces.space import Truth
 
 
 class Small(Space):

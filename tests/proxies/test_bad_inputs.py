@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
-from zcbench.bench.spaces.nb201 import Network, parse
 from zcbench.errors import BatchError
 from zcbench.proxies import PROXIES
-from zcbench.proxies.passes import backward_of, forward_of
+from zcbench.proxies.passes.needs import backward_of, forward_of
 from zcbench.proxies.registry import Score, score_all
+from zcbench.spaces.nb201.network import Network, parse
 
 Batch = tuple[Tensor, Tensor]
 EVERY = list(PROXIES.values())

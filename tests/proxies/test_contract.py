@@ -8,11 +8,11 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
-from zcbench.bench.spaces import SPACES
-from zcbench.bench.spaces.nb201 import Network, parse
 from zcbench.datasets.tasks import TASKS
 from zcbench.proxies import PROXIES
 from zcbench.proxies.registry import Score, score_all
+from zcbench.spaces import SPACES
+from zcbench.spaces.nb201.network import Network, parse
 
 Batch = tuple[Tensor, Tensor]
 EVERY = list(PROXIES.values())

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from zcbench.bench.spaces import SPACES
 from zcbench.datasets import DATASETS, TASKS
 from zcbench.proxies import determinants
 from zcbench.proxies.determinants import det, slogdet
 from zcbench.proxies.eznas_a import ONES, first_of_triples
-from zcbench.proxies.passes import Tap
+from zcbench.proxies.passes.needs import Tap
 from zcbench.proxies.probe import Probe
+from zcbench.spaces import SPACES
 
 
 def random(seed: int) -> torch.Generator:

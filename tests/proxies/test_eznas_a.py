@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from zcbench.bench.parity import batches, load
 from zcbench.errors import NotApplicableError
 from zcbench.proxies.eznas_a import SIGNS, eznas_a, first_of_triples
-from zcbench.proxies.passes import DATA, Backward, Tap
+from zcbench.proxies.passes.needs import DATA, Backward, Tap
 from zcbench.proxies.probe import Probe
+from zcbench.tools.parity import batches, load
 
 SYNTHETIC = Path(__file__).parent / "synthetic"
 NETS = sorted(path.stem for path in (SYNTHETIC / "nets").glob("*.npz"))

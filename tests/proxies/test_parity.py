@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from zcbench.bench.parity import Comparison, batches, compare
 from zcbench.proxies import PROXIES
+from zcbench.tools.parity import Comparison, batches, compare
 
 SYNTHETIC = Path(__file__).parent / "synthetic"
 PUBLIC = [

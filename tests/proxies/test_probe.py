@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from zcbench.errors import NotApplicableError
 from zcbench.proxies import PROXIES
-from zcbench.proxies.passes import (
+from zcbench.proxies.passes.needs import (
     DATA,
     JACOBIAN,
     LOSS,

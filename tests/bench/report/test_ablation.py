@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from zcbench.bench.ablation import Ablation, ablate
-from zcbench.bench.board import Board
-from zcbench.bench.protocol import Work
-from zcbench.bench.recipe import Recipe
 from zcbench.bench.report.ablation import as_markdown
 from zcbench.bench.report.figures import Drawing
-from zcbench.bench.sample import Panel, Sample, measure
-from zcbench.bench.stats import resamples
+from zcbench.bench.results.ablation import Ablation, ablate
+from zcbench.bench.results.board import Board
+from zcbench.bench.results.panel import Panel, Sample, measure
+from zcbench.bench.stats.coefficients import resamples
+from zcbench.bench.study.recipe import Recipe
+from zcbench.bench.study.work import Work
 
 N = 30
 

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
-from zcbench.bench.ablation import Seed, Spread
 from zcbench.bench.report.figures import (
     as_svg,
     by_batch_size,
@@ -21,7 +20,8 @@ from zcbench.bench.report.figures import (
     over_cut_off,
     save,
 )
-from zcbench.bench.tops import Tops, tops
+from zcbench.bench.results.ablation import Seed, Spread
+from zcbench.bench.stats.top import Tops, tops
 from zcbench.errors import ResultsError
 
 NAN = math.nan

@@ -1,0 +1,254 @@
+"""A leaderboard: the boards of a results folder ranked, with trivial baselines, frozen with the scores behind them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...atomic import write_atomically
+from ...errors import ResultsError, one_line
+from ...progress import Progress
+from ..results.ablation import Ablation, ablate, drawn_by_seed
+from ..results.board import Board, boards, from_record
+from ..results.pairs import Agreed, Transferred, across
+from ..results.panel import in_threads, measure, union
+from ..results.standing import Standing, stand
+from ..scoring.store import KEY, Store
+from . import figures
+from .ablation import as_markdown as ablation_as_markdown
+from .page import page
+from .table import as_csv, as_markdown
+
+_SCORES, _BOARDS, _FIGURES = "scores.parquet", "boards.json", "figures"
+#: What may be there, and is written only if there is something to say.
+_TABLES = (
+    "leaderboard.csv",
+    "curves.csv",
+    "differences.csv",
+    "agreement.csv",
+    "transfer.csv",
+    "ablation.csv",
+    "seeds.csv",
+    "trends.csv",
+)
+_TEXTS = ("leaderboard.md", "ablation.md", "index.html")
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All that the boards of a results folder say.
+
+    Attributes:
+        standings: Board by board.
+        ablations: Of boards with several seeds or batch sizes, and of boards whose seeds drew the networks too.
+        agreements: Between boards on the same networks, with the first of both.
+        transfers: What is chosen by the scores of one board, by the accuracies of another.
+    """
+
+    standings: Sequence[Standing]
+    ablations: Sequence[Ablation]
+    agreements: Sequence[tuple[Board, Agreed]]
+    transfers: Sequence[Transferred]
+
+
+def write(results: Path, out: Path) -> list[Standing]:
+    """Rank the boards of a results folder and write tables, a page, and all that they are made of.
+
+    `out` gets `index.html`, `leaderboard.md` and `leaderboard.csv`; `curves.csv` over the cut-off, `differences.csv`
+    and `agreement.csv`; `transfer.csv` where boards share networks; where seeds or batch sizes were varied,
+    `ablation.csv` and `ablation.md` with `seeds.csv` and `trends.csv`; and `figures/` if matplotlib is there. Beside
+    them lie `scores.parquet` and `boards.json`, from which `verify` makes the tables anew: the folder is complete by
+    itself. Equal scores give equal bytes. What an earlier call has left there and this one does not write is removed.
+
+    Raises:
+        ResultsError: Scores are missing, or a folder cannot be read or written.
+    """
+    found = boards(results)
+    rows = Store(results).read()
+    frames = [_rows(board, rows) for board in found]
+    made = _made(found, frames)
+    used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
+    scores = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
+    drawings = figures.draw(made.standings, made.ablations) if figures.available() else {}
+    texts = {
+        _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
+        **_tables(made),
+        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
+        "index.html": page(made.standings, made.ablations, made.agreements, made.transfers, drawings),
+        **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
+    }
+    if made.ablations:
+        texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
+    try:
+        (out / _FIGURES if drawings else out).mkdir(parents=True, exist_ok=True)
+        write_atomically(out / _SCORES, scores.getvalue().to_pybytes())
+        for name, text in texts.items():
+            write_atomically(out / name, text.encode())
+        for path in _left_over(out, texts):
+            path.unlink()
+    except OSError as error:
+        raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
+    return list(made.standings)
+
+
+def verify(folder: Path) -> list[str]:
+    """Make the tables of a leaderboard anew from its scores and return what is not as it says, one line each.
+
+    Beside equality with every written table, identities are checked: bounds, counts, parameters equal across seeds.
+
+    Raises:
+        ResultsError: The folder is no leaderboard, or a file of it is torn.
+    """
+    try:
+        documents = json.loads((folder / _BOARDS).read_text("utf-8"))
+        written = {name: (folder / name).read_text("utf-8") for name in _TABLES if (folder / name).exists()}
+        rows = pq.read_table(folder / _SCORES).to_pandas()
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+        raise ResultsError(
+            f"leaderboard {folder} is none, or torn ({one_line(str(error))[:80]}): make it anew"
+        ) from None
+    if not isinstance(documents, list) or not documents:
+        raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards")
+    if missing := [name for name in (*KEY, "value", "status") if name not in rows]:
+        raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it anew")
+    if repeated := int(rows.duplicated(list(KEY)).sum()):
+        raise ResultsError(
+            f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it anew"
+        )
+    found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
+    made = _made(found, [_rows(board, rows) for board in found])
+    anew = _tables(made)
+    faults: list[str] = []
+    for name in _TABLES:
+        if name in written and name in anew:
+            faults += _differences(name, written[name], anew[name])
+        elif name in written:
+            faults.append(f"{name} is there, its scores give none")
+        elif name in anew:
+            faults.append(f"{name} is missing, its scores give one")
+    return [*faults, *(fault for s in made.standings for fault in _broken(s, rows))]
+
+
+def _made(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard:
+    progress = Progress(f"ranking {len(found)} boards", len(found))
+    try:
+        standings = []
+        for board, frame in zip(found, frames, strict=True):
+            standings.append(stand(board, frame))
+            progress.advance(1)
+    finally:
+        progress.close()
+    samples = {s.board.id: s.sample for s in standings}
+    ablations = [s.ablation for s in standings if s.ablation]
+    for group in drawn_by_seed(found):
+        sample = union([samples[board.id] for board in group])
+        measured = in_threads(partial(measure, truth=sample.truth, weights=sample.weights), sample.panels)
+        ablations.append(ablate(group, sample, measured))
+    agreements, transfers = across([(s.board, s.sample) for s in standings])
+    return Leaderboard(standings, ablations, agreements, transfers)
+
+
+def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
+    keys = pd.DataFrame(sorted(set(board.recipe.keys())), columns=list(KEY))
+    found = keys.merge(rows, how="inner", on=list(KEY))
+    if len(found) < len(keys):
+        raise ResultsError(
+            f"{board.name}: {len(keys) - len(found)} of {len(keys)} scores are missing: run the study again, what is "
+            "there is not computed anew"
+        )
+    return found[rows.columns]
+
+
+def _tables(made: Leaderboard) -> dict[str, str]:
+    """Return the tables that have rows, by name."""
+    records: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+    for s in made.standings:
+        who = s.board.identity()
+        for ranking, detail in zip(s.rankings, s.details, strict=True):
+            records["leaderboard.csv"].append(ranking.flat() | {"board": s.board.name} | who | detail.flat())
+            of = who | {"proxy": ranking.proxy, "batch_size": ranking.batch_size}
+            records["curves.csv"] += [of | point for point in detail.points()]
+        for family, comparison in s.comparisons:
+            records["differences.csv"].append(who | _kind("proxies", family) | comparison.flat())
+        for family, agreed in s.agreements:
+            records["agreement.csv"].append(who | _agreed(agreed) | {"batch_size": family})
+    for board, agreed in made.agreements:
+        records["agreement.csv"].append(board.identity() | _agreed(agreed))
+    for transfer in made.transfers:
+        records["transfer.csv"].append(transfer.source.identity() | transfer.flat())
+    for a in made.ablations:
+        who = a.identity()
+        records["ablation.csv"] += [who | {"board": a.name} | row.flat() for row in a.spreads]
+        records["seeds.csv"] += [who | row.flat() for row in a.seeds]
+        records["trends.csv"] += [who | row.flat() for row in a.trends]
+        records["agreement.csv"] += [who | _agreed(row) for row in a.agreements]
+        records["differences.csv"] += [who | _kind("batch sizes", "") | row.flat() for row in a.differences]
+    return {name: as_csv(of) for name, of in records.items() if of}
+
+
+def _kind(kind: str, family: str) -> dict[str, str]:
+    return {"kind": kind, "batch_size": family}
+
+
+def _agreed(row: Agreed) -> dict[str, Any]:
+    record = asdict(row)
+    return record | {"batch_size": "" if row.batch_size is None else row.batch_size}
+
+
+def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """Yield files of an earlier leaderboard that are none of this one's; figures of others are let alone."""
+    for name in (*_TABLES, *_TEXTS):
+        if name not in texts and (out / name).exists():
+            yield out / name
+    for path in sorted((out / _FIGURES).glob("*.svg")):
+        if f"{_FIGURES}/{path.name}" not in texts and figures.is_ours(path.read_text("utf-8", errors="replace")):
+            yield path
+
+
+def _differences(name: str, written: str, anew: str) -> Iterator[str]:
+    old, new = (list(csv.DictReader(io.StringIO(text))) for text in (written, anew))
+    if len(old) != len(new):
+        yield f"{name} has {len(old)} rows, its scores give {len(new)}"
+        return
+    for line, (before, now) in enumerate(zip(old, new, strict=True), start=2):
+        of = " of ".join(now[column] for column in ("proxy", "space") if now.get(column))
+        for column in now:
+            if before.get(column) != now[column]:
+                yield (
+                    f"{name}, line {line}{of and ', '}{of}: {column} is {before.get(column)}, its scores give "
+                    f"{now[column]}"
+                )
+
+
+def _broken(standing: Standing, rows: pd.DataFrame) -> Iterator[str]:
+    board = standing.board
+    for r in standing.rankings:
+        where = f"{board.name}, {r.proxy}"
+        c = r.correlation
+        bounded = (c.rho, c.tau, c.rho_low, c.rho_high, c.tau_low, c.tau_high, c.rho_top_accuracy, c.rho_top_score)
+        if any(abs(value) > 1 + 1e-12 for value in bounded):
+            yield f"{where}: a correlation lies outside -1..1"
+        if not 0 <= r.coverage <= 1 or not (np.isnan(c.top_overlap) or 0 <= c.top_overlap <= 1):
+            yield f"{where}: coverage or overlap lies outside 0..1"
+        if c.rho_low > c.rho_high or c.tau_low > c.tau_high:
+            yield f"{where}: an interval ends before it begins"
+        if r.networks != len(board.recipe.accuracies) or c.n > r.networks:
+            yield f"{where}: {c.n} of {r.networks} networks, of {len(board.recipe.accuracies)}"
+    for name in ("params", "macs"):
+        scores = rows[(rows["proxy"] == name) & (rows["space"] == board.recipe.space)]
+        stated = dict(zip(board.recipe.architectures, board.sizes.get(name, ()), strict=False))
+        mine = scores[(scores["dataset"] == board.recipe.dataset) & scores["architecture"].isin(stated)]
+        if any(value != stated[a] for a, value in zip(mine["architecture"], mine["value"], strict=True)):
+            yield f"{board.name}: {name} as scored is not what the space states"

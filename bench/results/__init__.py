@@ -1,0 +1,1 @@
+"""What the scores of a study say: boards, rankings, pairs, ablations, and comparisons with a baseline."""

@@ -1,0 +1,150 @@
+"""Boards: what the runs of a results folder say of one set of networks, images and accuracies, joined."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ResultsError, one_line
+from ..study.recipe import Recipe, from_document
+from ..study.work import Work
+
+
+@dataclass(frozen=True)
+class Board:
+    """One leaderboard: a recipe, and what is known of its networks beside their accuracy.
+
+    Attributes:
+        title: What the configuration calls it, with a version, or else space, data set and protocol.
+        name: Space, images, networks, seeds and accuracies in words.
+        recipe: What its scores are.
+        sizes: `params`, `macs` and whatever the space knows of its networks, by name `(n,)`.
+        environments: Of the runs that it is joined from, the newest first.
+        superseded: Proxies with a version whose scores are left out, as a newer run had another.
+    """
+
+    title: str
+    name: str
+    recipe: Recipe
+    sizes: Mapping[str, NDArray[np.float64]]
+    environments: tuple[Mapping[str, str], ...]
+    superseded: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Eight digits that two boards share only if their networks, images, seeds, accuracies and protocol are one."""
+        return hashlib.sha256(json.dumps(_identity(self.recipe)).encode()).hexdigest()[:8]
+
+    def identity(self) -> dict[str, str]:
+        """Return what tables name it by."""
+        return {"id": self.id, "title": self.title}
+
+    def document(self) -> dict[str, Any]:
+        """Return what JSON can hold, the inverse of `from_record`."""
+        return {
+            "title": self.title,
+            "name": self.name,
+            "recipe": self.recipe.document(),
+            "sizes": {name: values.tolist() for name, values in self.sizes.items()},
+            "environments": list(self.environments),
+            "superseded": list(self.superseded),
+        }
+
+
+def from_record(record: Mapping[str, Any], where: str) -> Board:
+    """Read a board from the record of a run, or from its own document.
+
+    Raises:
+        ResultsError: Something is missing or of another kind.
+    """
+    try:
+        recipe = from_document(record["recipe"], where)
+        sizes = {str(name): np.asarray(values, dtype=np.float64) for name, values in record["sizes"].items()}
+        if any(values.shape != (len(recipe.accuracies),) for values in sizes.values()):
+            raise ValueError(f"expected sizes of {len(recipe.accuracies)} networks")
+        environments = tuple(record.get("environments") or [record["environment"]])
+        given = record.get("title") or record.get("config", {}).get("name")
+        title = one_line(str(given)) if given else _title(recipe)
+        superseded = tuple(map(str, record.get("superseded", ())))
+        return Board(title, record.get("name") or _name(recipe), recipe, sizes, environments, superseded)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ResultsError(
+            f"{where} is no record of a run that this zcbench reads ({type(error).__name__}: "
+            f"{one_line(str(error))[:80]}): delete it and run the study again; scores are kept"
+        ) from None
+
+
+def boards(folder: Path) -> list[Board]:
+    """Read the boards of a results folder from the records of its runs, by name.
+
+    Runs on the same networks, images, seeds and accuracies are one board, with the proxies of all of them; where two
+    runs had different versions of a proxy, the newer run counts.
+
+    Raises:
+        ResultsError: There are no runs, or a record is torn.
+    """
+    found: dict[tuple[Any, ...], Board] = {}
+    for path in sorted((folder / "runs").glob("*.json"), reverse=True):
+        try:
+            record = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ResultsError(f"record {path} is torn ({one_line(str(error))[:80]}): delete it") from None
+        board = from_record(record, f"record {path}")
+        key = _identity(board.recipe)
+        found[key] = _joined(found[key], board) if key in found else board
+    if not found:
+        raise ResultsError(f"results {folder} hold no runs: start one with zcbench run --out {folder}")
+    return sorted(found.values(), key=lambda board: (board.name, board.id))
+
+
+def _identity(recipe: Recipe) -> tuple[Any, ...]:
+    networks = hashlib.sha256(json.dumps(recipe.document()["accuracies"]).encode()).hexdigest()
+    own = (recipe.space, recipe.dataset, recipe.truth, recipe.protocol, recipe.device)
+    return (*own, networks, tuple(recipe.seeds), recipe.batch_sizes)
+
+
+def _joined(newer: Board, older: Board) -> Board:
+    a, b = newer.recipe, older.recipe
+    work: dict[tuple[int, int], dict[str, None]] = {}
+    for item in (*a.work, *b.work):
+        work.setdefault((item.seed, item.batch_size), {}).update(dict.fromkeys(item.proxies))
+    recipe = dataclasses.replace(
+        a,
+        work=tuple(Work(seed, size, tuple(names)) for (seed, size), names in work.items()),
+        batches={**b.batches, **a.batches},
+        versions={**b.versions, **a.versions},
+        lower=_union(a.lower, b.lower),
+        aggregates=_union(a.aggregates, b.aggregates),
+        resamples=max(a.resamples, b.resamples),
+    )
+    environments = tuple(
+        {json.dumps(e, sort_keys=True): e for e in (*newer.environments, *older.environments)}.values()
+    )
+    others = (f"{name} {version}" for name, version in b.versions.items() if a.versions.get(name, version) != version)
+    superseded = _union(newer.superseded, (*older.superseded, *others))
+    title = older.title if newer.title == _title(a) else newer.title
+    return Board(title, newer.name, recipe, {**older.sizes, **newer.sizes}, environments, superseded)
+
+
+def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def _title(recipe: Recipe) -> str:
+    return f"{recipe.space}-{recipe.dataset} v{recipe.protocol}"
+
+
+def _name(recipe: Recipe) -> str:
+    batches = f", batches of {' '.join(map(str, recipe.batch_sizes))}" if len(recipe.batch_sizes) > 1 else ""
+    seeds = f", {len(recipe.seeds)} seeds" if len(recipe.seeds) > 1 else ""
+    if len(recipe.seeds) == 1 and recipe.seeds != [0]:
+        seeds = f", seed {recipe.seeds[0]}"
+    return f"{recipe.space} on {recipe.dataset}, {len(recipe.accuracies)} networks{batches}{seeds}, {recipe.truth}"

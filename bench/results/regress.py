@@ -1,0 +1,320 @@
+"""The regression check: scores, then correlations, against a baseline that says how it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...atomic import write_atomically
+from ...environment import environment
+from ...errors import BaselineError, one_line
+from ..stats.coefficients import bootstrap_kendall, bootstrap_spearman, interval, kendall, resamples, spearman
+from ..study.config import StudyConfig
+from ..study.recipe import Recipe
+
+#: Goes up when older versions could no longer read what this one writes.
+FORMAT = 1
+#: Scores of one environment differ by no more than this, relative to the larger of both. In float64 it is small enough
+#: for the constants that keep a logarithm or a division from zero.
+RTOL = {"float32": 1e-5, "float64": 1e-10}
+#: Of two environments, scores order networks alike by at least this Spearman.
+AGREEMENT = 0.99
+#: How many architectures a finding names.
+MOVED = 10
+
+#: What decides the last digits of a score.
+_PINNED = ("torch", "numpy", "scipy", "machine", "cpu", "processor")
+#: Parts of a recipe without which scores are not comparable.
+_FIXED = ("protocol", "device", "truth", "batches", "accuracies")
+#: Settings that change no score.
+_FREE = ("name", "out", "data", "include", "tracker", "trainer", "resamples")
+
+Outcome = Literal["same", "not comparable", "regressed"]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A network whose place changed: ranks from 1, the highest score first."""
+
+    architecture: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the check says of one proxy at one batch size.
+
+    Attributes:
+        proxy: Its name.
+        batch_size: Images in its batch.
+        outcome: Same, not comparable (another version), or regressed.
+        reason: In words.
+        rho: Spearman before and now, mean over seeds.
+        tau: Kendall before and now.
+        rho_change: 95 % interval of the change of rho, paired over architectures.
+        tau_change: The same of tau.
+        moved: The networks whose rank moved most, if scores differ.
+    """
+
+    proxy: str
+    batch_size: int
+    outcome: Outcome
+    reason: str
+    rho: tuple[float, float] = (math.nan, math.nan)
+    tau: tuple[float, float] = (math.nan, math.nan)
+    rho_change: tuple[float, float] = (math.nan, math.nan)
+    tau_change: tuple[float, float] = (math.nan, math.nan)
+    moved: tuple[Moved, ...] = field(default=())
+
+
+def make_baseline(config: StudyConfig, recipe: Recipe, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return a baseline of a study: its recipe, the accuracies that it was ranked by, and every score.
+
+    Args:
+        config: The study, as people wrote it.
+        recipe: What its scores are.
+        rows: Its scores, as `summary.select` gives them.
+    """
+    return {
+        "format": FORMAT,
+        "recipe": {"command": f"zcbench {' '.join(sys.argv[1:])}", "environment": environment()},
+        "config": {k: v for k, v in dataclasses.asdict(config).items() if k not in _FREE},
+        **{name: recipe.document()[name] for name in _FIXED},
+        "scores": [
+            {
+                "proxy": proxy,
+                "batch_size": size,
+                "seed": seed,
+                "version": int(group["version"].iloc[0]),
+                "values": [_number(value) for value in group["value"]],
+                "status": [str(status) for status in group["status"]],
+            }
+            for (proxy, size, seed), group in _groups(rows, recipe.architectures)
+        ],
+    }
+
+
+def write_baseline(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a baseline as JSON, whole or not at all.
+
+    Raises:
+        BaselineError: It cannot be written.
+    """
+    text = json.dumps(document, allow_nan=False, indent=None, separators=(",", ":"))
+    # One line per proxy and seed, so that a diff of two baselines shows which scores changed.
+    text = text.replace('{"proxy":', '\n{"proxy":').replace('"accuracies":', '\n"accuracies":')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (text + "\n").encode())
+    except OSError as error:
+        raise BaselineError(f"baseline: cannot write {path} ({error.strerror}): choose another place") from None
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """Read a baseline and check that it is one.
+
+    Raises:
+        BaselineError: It is absent, torn, of a newer format, or no baseline.
+    """
+    try:
+        document: Any = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BaselineError(
+            f"baseline: cannot read {path} ({error.strerror}): make it with zcbench check --baseline {path} --update "
+            "--config STUDY"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise BaselineError(f"baseline: {path} is torn or not JSON ({one_line(str(error))[:80]}): restore it") from None
+    try:
+        if type(document["format"]) is not int or document["format"] > FORMAT:
+            raise BaselineError(
+                f"baseline: {path} has format {document['format']}, this zcbench reads up to {FORMAT}: upgrade zcbench"
+            )
+        count = len(document["accuracies"])
+        for key in ("recipe", *_FIXED):
+            _ = document[key]
+        for score in document["scores"]:
+            if len(score["values"]) != count or len(score["status"]) != count:
+                raise ValueError(f"expected {count} scores of {score['proxy']}")
+            np.asarray(score["values"], dtype=np.float64)
+        if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
+            raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
+    except (LookupError, TypeError, ValueError) as error:
+        raise BaselineError(
+            f"baseline: {path} is no baseline ({type(error).__name__}: {one_line(str(error))[:80]}): make it anew with "
+            "--update"
+        ) from None
+    return cast("dict[str, Any]", document)
+
+
+def study_config(document: Mapping[str, Any], **free: Any) -> StudyConfig:
+    """Return the configuration of a baseline's study, with the settings that change no score."""
+    return StudyConfig(**document["config"], **free)
+
+
+def compare(
+    document: Mapping[str, Any], recipe: Recipe, rows: pd.DataFrame, *, rtol: float | None = None
+) -> list[Finding]:
+    """Compare the scores of a study with a baseline, proxy by proxy, the worst outcome first.
+
+    In the baseline's environment a score that differs by more than `rtol`, or has another status, is a regression.
+    Elsewhere round-off differs, so the order decides: an agreement of old and new scores below .99 is one, and so is a
+    change of the correlations whose interval excludes zero.
+
+    Args:
+        document: The baseline.
+        recipe: What the scores of the baseline's study are now.
+        rows: Its scores.
+        rtol: Relative tolerance of scores; by default that of their precision.
+    """
+    if reasons := _incomparable(document, recipe):
+        every = dict.fromkeys((s["proxy"], s["batch_size"]) for s in document["scores"])
+        return [Finding(proxy, size, "not comparable", "; ".join(reasons)) for proxy, size in every]
+    architectures, truth = recipe.architectures, recipe.values
+    now = dict(_groups(rows, architectures))
+    rtol = RTOL["float64" if "float64" in recipe.device else "float32"] if rtol is None else rtol
+    here = environment()
+    foreign = [name for name in _PINNED if document["recipe"]["environment"].get(name) != here[name]]
+    weights = resamples(len(architectures), 1000)
+    kept: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for score in document["scores"]:
+        kept.setdefault((score["proxy"], score["batch_size"]), []).append(score)
+    findings = []
+    for (proxy, size), scores in kept.items():
+        current = [now.get((proxy, size, score["seed"])) for score in scores]
+        versions = {int(group["version"].iloc[0]) for group in current if group is not None}
+        if versions != {score["version"] for score in scores}:
+            reason = f"version {scores[0]['version']} is now {', '.join(map(str, versions)) or 'gone'}: use --update"
+            findings.append(Finding(proxy, size, "not comparable", reason))
+            continue
+        groups = [group for group in current if group is not None]
+        findings.append(_compared(proxy, size, scores, groups, architectures, truth, weights, foreign, rtol))
+    order: dict[Outcome, int] = {"regressed": 0, "not comparable": 1, "same": 2}
+    return sorted(findings, key=lambda finding: order[finding.outcome])
+
+
+def exit_status(findings: Sequence[Finding]) -> int:
+    """Return 0 if all is the same, 1 if anything regressed, else 3 if anything is not comparable."""
+    outcomes = {finding.outcome for finding in findings}
+    return 1 if "regressed" in outcomes else 3 if "not comparable" in outcomes else 0
+
+
+def _compared(
+    proxy: str,
+    size: int,
+    scores: Sequence[Mapping[str, Any]],
+    groups: Sequence[pd.DataFrame],
+    architectures: Sequence[str],
+    truth: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    foreign: Sequence[str],
+    rtol: float,
+) -> Finding:
+    old = np.asarray([score["values"] for score in scores], dtype=np.float64).T
+    new = np.asarray([group["value"].to_numpy() for group in groups]).T
+    statuses = (
+        np.asarray([score["status"] for score in scores]).T
+        != np.asarray([group["status"].to_numpy() for group in groups]).T
+    )
+    with np.errstate(invalid="ignore"):
+        change = np.abs(new - old) / np.maximum(np.abs(new), np.abs(old))
+    # Where both are 0, infinite of one sign or NaN there is no change; where one is NaN the other is not the same.
+    change[(new == old) | (np.isnan(new) & np.isnan(old))] = 0
+    change[np.isnan(change)] = np.inf
+    differs = statuses | (change > rtol)
+    both = np.isfinite(old).all(1) & np.isfinite(new).all(1) & np.isfinite(truth)
+    rhos, taus = _correlations(old[both], new[both], truth[both])
+    if not differs.any():
+        return Finding(proxy, size, "same", f"{differs.size} scores within {rtol:g}", rhos, taus)
+    rho_change = _change(bootstrap_spearman, old[both], new[both], truth[both], weights[:, both])
+    tau_change = _change(bootstrap_kendall, old[both], new[both], truth[both], weights[:, both])
+    worst = int(change.max(1).argmax())
+    reason = (
+        f"{int(differs.sum())} of {differs.size} scores differ, at most by {change.max():.2g} "
+        f"({architectures[worst][:60]}), {int(statuses.sum())} have another status"
+    )
+    moved = _moved(old, new, architectures)
+    outcome: Outcome = "regressed"
+    # Another environment changes digits; it changes no status, no order worth speaking of, and no correlation.
+    agreement = min((spearman(*pair) for pair in zip(old[both].T, new[both].T, strict=True)), default=math.nan)
+    if foreign and not statuses.any() and agreement >= AGREEMENT and _spans_zero(rho_change, tau_change):
+        outcome = "same"
+        reason += (
+            f"; {', '.join(foreign)} differ from the baseline's; the order of the networks agrees by {agreement:.4f}"
+        )
+    return Finding(proxy, size, outcome, reason, rhos, taus, rho_change, tau_change, moved)
+
+
+def _spans_zero(*changes: tuple[float, float]) -> bool:
+    return all(low <= 0 <= high for low, high in changes)
+
+
+def _correlations(
+    old: NDArray[np.float64], new: NDArray[np.float64], truth: NDArray[np.float64]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    def mean(of: Any, scores: NDArray[np.float64]) -> float:
+        return float(np.mean([of(column, truth) for column in scores.T]))
+
+    return (mean(spearman, old), mean(spearman, new)), (mean(kendall, old), mean(kendall, new))
+
+
+def _change(
+    bootstrap: Any,
+    old: NDArray[np.float64],
+    new: NDArray[np.float64],
+    truth: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> tuple[float, float]:
+    if len(truth) < 3:
+        return math.nan, math.nan
+    pairs = zip(old.T, new.T, strict=True)
+    changes = [bootstrap(after, truth, weights) - bootstrap(before, truth, weights) for before, after in pairs]
+    return interval(np.mean(changes, axis=0))
+
+
+def _moved(old: NDArray[np.float64], new: NDArray[np.float64], architectures: Sequence[str]) -> tuple[Moved, ...]:
+    """Return the networks whose mean rank over seeds moved most; those without a score come last."""
+    before, after = (
+        pd.DataFrame(values).rank(ascending=False, na_option="bottom").mean(axis=1).to_numpy() for values in (old, new)
+    )
+    order = np.argsort(-np.abs(after - before), kind="stable")[:MOVED]
+    return tuple(
+        Moved(architectures[i], float(before[i]), float(after[i])) for i in order.tolist() if before[i] != after[i]
+    )
+
+
+def _incomparable(document: Mapping[str, Any], recipe: Recipe) -> list[str]:
+    now = recipe.document()
+    named = ("protocol", "device", "truth")
+    reasons = [f"{name} {document[name]} is now {now[name]}" for name in named if document[name] != now[name]]
+    if document["batches"] != now["batches"]:
+        reasons.append("the images of the batches are others")
+    if list(document["accuracies"]) != list(now["accuracies"]):
+        reasons.append("the networks are others")
+    elif document["accuracies"] != now["accuracies"]:
+        reasons.append("the accuracies are others")
+    return reasons
+
+
+def _groups(rows: pd.DataFrame, architectures: Sequence[str]) -> Iterator[tuple[tuple[str, int, int], pd.DataFrame]]:
+    for key, group in rows.groupby(["proxy", "batch_size", "seed"], sort=False):
+        proxy, size, seed = cast("tuple[str, int, int]", key)
+        yield (proxy, int(size), int(seed)), group.set_index("architecture").loc[list(architectures)]
+
+
+def _number(value: float) -> float | str | None:
+    """Return what JSON can hold: null for NaN, and the texts that float() reads for infinities."""
+    if math.isnan(value):
+        return None
+    return float(value) if math.isfinite(value) else str(value)

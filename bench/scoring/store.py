@@ -1,0 +1,215 @@
+"""Scores on disk: a row says what produced it, rows lie in Parquet parts, a part is written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...atomic import write_atomically
+from ...errors import ResultsError, one_line
+from ..study.recipe import Key
+
+#: Goes up when older versions could no longer read what this one writes.
+FORMAT = 1
+_MANIFEST = "zcbench.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One score and its recipe. All but the last five fields are its key: equal keys, equal values."""
+
+    space: str
+    architecture: str
+    dataset: str
+    batch_hash: str
+    batch_size: int
+    seed: int
+    proxy: str
+    version: int
+    protocol: str
+    device: str
+    value: float
+    status: str
+    message: str
+    wall_s: float
+    peak_mib: float
+
+
+KEY = tuple(field.name for field in fields(Row))[:-5]
+
+_ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
+_SCHEMA = pa.schema(
+    [pa.field(field.name, _ARROW[str(field.type)]) for field in fields(Row)],
+    metadata={"zcbench.format": str(FORMAT)},
+)
+
+
+class Store:
+    """A results folder.
+
+    Args:
+        folder: Made when the first row is written, not before.
+
+    Raises:
+        ResultsError: The folder was written by a newer zcbench, or is no folder of ours.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        manifest = folder / _MANIFEST
+        if manifest.exists():
+            try:
+                found = int(json.loads(manifest.read_text("utf-8"))["format"])
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
+                raise ResultsError(
+                    f"results {manifest} is torn ({one_line(str(error))}): restore or delete it"
+                ) from None
+            if found > FORMAT:
+                raise ResultsError(
+                    f"results {folder} have format {found}, this zcbench reads up to {FORMAT}: upgrade zcbench or "
+                    "choose another --out"
+                )
+        elif folder.is_dir() and any(not path.name.startswith(f".{_MANIFEST}") for path in folder.iterdir()):
+            raise ResultsError(
+                f"out: {folder} holds files but no {_MANIFEST}, so it is no results folder: choose another"
+            )
+
+    def create(self) -> None:
+        """Make the folder and its manifest.
+
+        Raises:
+            ResultsError: It cannot be written.
+        """
+        from ... import __version__
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not (self.folder / _MANIFEST).exists():  # first of all: a folder without it is taken for somebody else's
+                write_atomically(
+                    self.folder / _MANIFEST, json.dumps({"format": FORMAT, "zcbench": __version__}).encode()
+                )
+            (self.folder / "scores").mkdir(exist_ok=True)
+            (self.folder / "runs").mkdir(exist_ok=True)
+            probe = self.folder / "scores" / f".{uuid.uuid4().hex}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ResultsError(
+                f"out: cannot write to {self.folder} ({error.strerror}): choose another folder"
+            ) from None
+
+    def parts(self) -> list[Path]:
+        """Return the Parquet parts, in a fixed order."""
+        return sorted(p for p in (self.folder / "scores").glob("*.parquet") if not p.name.startswith("."))
+
+    def read(self) -> pd.DataFrame:
+        """Return all rows, one per key.
+
+        Raises:
+            ResultsError: A part is torn or of a newer format, or two rows have one key and different values.
+        """
+        table = pa.concat_tables(self._tables() or [_SCHEMA.empty_table()])
+        frame: pd.DataFrame = table.to_pandas()
+        repeated = frame[frame.duplicated(list(KEY), keep=False)]
+        for key, rows in repeated.groupby(list(KEY), sort=False):
+            if not _same(rows["value"].to_numpy()):
+                raise ResultsError(
+                    f"results {self.folder} hold different values for one key {dict(zip(KEY, key, strict=True))}: "
+                    "delete the wrong part"
+                )
+        return frame.drop_duplicates(list(KEY), ignore_index=True)
+
+    def _tables(self) -> list[pa.Table]:
+        for _ in range(100):
+            try:
+                return [_read_part(part) for part in self.parts()]
+            except FileNotFoundError:  # a writer has just joined its parts; the joined one is there already
+                continue
+        raise ResultsError(f"results {self.folder}: parts vanish as they are read; wait until the other run ends")
+
+    def keys(self) -> set[Key]:
+        """Return the keys of all rows."""
+        return set(self.read()[list(KEY)].itertuples(index=False, name=None))
+
+    def writer(self) -> Writer:
+        """Return a writer of its own for one process."""
+        return Writer(self.folder / "scores")
+
+
+class Writer:
+    """Writes parts: one at once for every call, so that nothing finished is lost; its own are joined from time to time.
+
+    Args:
+        folder: Where parts go.
+        join_every: How many parts of this writer may lie there before they are joined.
+    """
+
+    def __init__(self, folder: Path, join_every: int = 64) -> None:
+        self.folder = folder
+        self.join_every = join_every
+        self._parts: list[Path] = []
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Write rows to a part of their own."""
+        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=_SCHEMA)
+        self._write(table)
+        if len(self._parts) >= self.join_every:
+            self.close()
+
+    def close(self) -> None:
+        """Join this writer's parts into one. Killed in between, rows stand twice, which reading allows."""
+        if len(self._parts) > 1:
+            old, self._parts = self._parts, []
+            self._write(pa.concat_tables([_read_part(part) for part in old]))
+            for part in old:
+                part.unlink()
+
+    def _write(self, table: pa.Table) -> None:
+        part = self.folder / f"{uuid.uuid4().hex}.parquet"
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+        write_atomically(part, buffer.getvalue().to_pybytes())
+        self._parts.append(part)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _read_part(part: Path) -> pa.Table:
+    try:
+        # Not `read_table`: it would read hive partitions into the names of folders.
+        table = pq.ParquetFile(part, page_checksum_verification=True).read()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ResultsError(
+            f"results part {part} is torn ({one_line(str(error))[:80]}): delete it and run again"
+        ) from None
+    found = (table.schema.metadata or {}).get(b"zcbench.format", b"?").decode("ascii", "replace")
+    if not found.isdecimal() or int(found) > FORMAT:
+        raise ResultsError(
+            f"results part {part} has format {found}, this zcbench reads up to {FORMAT}: upgrade zcbench"
+        )
+    try:
+        return table.select(_SCHEMA.names).cast(_SCHEMA)
+    except (KeyError, pa.ArrowException) as error:
+        raise ResultsError(f"results part {part} has other columns ({one_line(str(error))[:80]}): delete it") from None
+
+
+def _same(values: np.ndarray[Any, Any]) -> bool:
+    return bool(np.all((values == values[0]) | (np.isnan(values) & np.isnan(values[0]))))

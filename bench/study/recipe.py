@@ -1,0 +1,122 @@
+"""What a set of scores is, without any file but the store: written beside every run, enough to rank the scores anew."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ResultsError, one_line
+from .work import Work
+
+#: What identifies a score: equal keys, equal values. Its parts are the first columns of a row of the store.
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The resolved part of a study that needs no images, no network and no table.
+
+    Attributes:
+        space: The benchmark space.
+        dataset: The images.
+        truth: The name of the accuracies (`cifar10/test-200`).
+        label: The same in words.
+        protocol: What every score has in common.
+        device: Class of device, `cpu` or `cuda`, and the precision if it is not float32.
+        accuracies: Of every network, in the order of the sample; NaN where there is none.
+        work: What every network is scored for.
+        batches: The hash of the images by (batch size, seed).
+        versions: Of every proxy.
+        lower: Proxies of which a lower score is better.
+        aggregates: Their names; they are worked out from the scores.
+        batch_sizes: As asked for; empty for the one of every proxy's protocol.
+        resamples: Of the bootstrap.
+    """
+
+    space: str
+    dataset: str
+    truth: str
+    label: str
+    protocol: str
+    device: str
+    accuracies: Mapping[str, float]
+    work: tuple[Work, ...]
+    batches: Mapping[tuple[int, int], str]
+    versions: Mapping[str, int]
+    lower: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    resamples: int
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, each once."""
+        return list(dict.fromkeys(work.seed for work in self.work))
+
+    @property
+    def architectures(self) -> list[str]:
+        """The networks, in the order of the sample."""
+        return list(self.accuracies)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Their accuracies `(n,)`."""
+        return np.asarray(list(self.accuracies.values()), dtype=np.float64)
+
+    def key(self, architecture: str, work: Work, proxy: str) -> Key:
+        """Return the key that a score has in the store."""
+        return (
+            self.space,
+            architecture,
+            self.dataset,
+            self.batches[work.batch_size, work.seed],
+            work.batch_size,
+            work.seed,
+            proxy,
+            self.versions[proxy],
+            self.protocol,
+            self.device,
+        )
+
+    def keys(self) -> Iterator[Key]:
+        """Yield the keys of all scores."""
+        return (self.key(a, work, proxy) for a in self.accuracies for work in self.work for proxy in work.proxies)
+
+    def document(self) -> dict[str, Any]:
+        """Return what JSON can hold, the inverse of `from_document`."""
+        accuracies = {name: None if np.isnan(value) else float(value) for name, value in self.accuracies.items()}
+        batches = {f"{size}/{seed}": digest for (size, seed), digest in self.batches.items()}
+        return dataclasses.asdict(self) | {"accuracies": accuracies, "batches": batches}
+
+
+def from_document(document: Mapping[str, Any], where: str) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        document: As JSON gives it.
+        where: What to name in errors.
+
+    Raises:
+        ResultsError: Something is missing or of another kind.
+    """
+    try:
+        values = {field.name: document[field.name] for field in dataclasses.fields(Recipe)}
+        values["accuracies"] = {str(k): np.nan if v is None else float(v) for k, v in values["accuracies"].items()}
+        values["work"] = tuple(Work(int(w["seed"]), int(w["batch_size"]), tuple(w["proxies"])) for w in values["work"])
+        sizes = {tuple(map(int, k.split("/"))): str(v) for k, v in values["batches"].items()}
+        values["batches"] = {(size, seed): digest for (size, seed), digest in sizes.items()}
+        values |= {name: tuple(values[name]) for name in ("lower", "aggregates", "batch_sizes")}
+        recipe = Recipe(**values)
+        for _ in zip(range(1), recipe.keys(), strict=False):
+            return recipe
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ResultsError(
+            f"{where} has no recipe that this zcbench reads ({type(error).__name__}: {one_line(str(error))[:80]}): run "
+            "the study again, what is scored is not computed anew"
+        ) from None
+    raise ResultsError(f"{where} has no networks: run the study again")

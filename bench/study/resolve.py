@@ -1,0 +1,144 @@
+"""A study: a configuration whose every name is resolved, every file read and every number checked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ...datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
+from ...errors import ConfigError
+from ...plugins import load
+from ...proxies import AGGREGATES, PROXIES, Proxy
+from ...proxies.aggregate import Aggregate, split
+from ...proxies.registry import Card
+from ...spaces import SPACES, Space, Truth
+from .config import CONFIG_VERSION, PROTOCOL, StudyConfig, distinct
+from .recipe import Recipe
+from .work import Work, work_items
+
+
+def every() -> list[str]:
+    """Return the names that a study without a list of proxies has: all that are registered by now."""
+    return [*PROXIES, *AGGREGATES]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A configuration whose every name is resolved and whose every file is read.
+
+    Attributes:
+        config: As people wrote it.
+        space: The space.
+        images: The images, read.
+        truth: Accuracies of the whole space.
+        indices: The sample.
+        work: What every network is scored for.
+        batches: The probe batch by (batch size, seed).
+    """
+
+    config: StudyConfig
+    space: Space
+    images: ImageDataModule
+    truth: Truth
+    indices: tuple[int, ...]
+    work: tuple[Work, ...]
+    batches: Mapping[tuple[int, int], ProbeBatch]
+
+    @property
+    def included(self) -> list[str]:
+        """Files of the user's that every worker needs."""
+        return included(self.config)
+
+    @property
+    def out(self) -> Path:
+        """The results folder."""
+        return Path(self.config.out)
+
+    @property
+    def proxies(self) -> list[Proxy]:
+        """The proxies to compute, in the order they were named; the members of aggregates come last."""
+        return split(self.config.proxies or every())[0]
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        """The aggregates, in the order they were named."""
+        return split(self.config.proxies or every())[1]
+
+    @property
+    def cards(self) -> list[Card]:
+        """All of both."""
+        return [*self.proxies, *self.aggregates]
+
+    @property
+    def device(self) -> str:
+        """What scores belong to: the class of device, `cpu` or `cuda`, and the precision if it is not float32."""
+        wanted = self.config.trainer.accelerator
+        cuda = wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available())
+        return ("cuda" if cuda else "cpu") + ("" if self.config.precision == "float32" else f" {self.config.precision}")
+
+    def sizes(self) -> dict[str, list[float]]:
+        """Return what is known of every network beside its accuracy: `params`, `macs`, and the space's own traits."""
+        task, names = self.images.task, self.recipe.architectures
+        own = [self.space.traits(name) for name in names]
+        return {
+            "params": [self.space.params(name, task) for name in names],
+            "macs": [self.space.macs(name, task) for name in names],
+            **{trait: [of[trait] for of in own] for trait in own[0]},
+        }
+
+    @functools.cached_property
+    def recipe(self) -> Recipe:
+        """What its scores are, for whoever has the store alone."""
+        return Recipe(
+            space=self.space.name,
+            dataset=self.images.name,
+            truth=self.truth.name,
+            label=self.truth.label,
+            protocol=PROTOCOL,
+            device=self.device,
+            accuracies={self.space.architecture(i): float(self.truth.values[i]) for i in self.indices},
+            work=self.work,
+            batches={key: batch.hash for key, batch in self.batches.items()},
+            versions={card.name: card.version for card in self.cards},
+            lower=tuple(card.name for card in self.cards if card.direction == "lower"),
+            aggregates=tuple(card.name for card in self.aggregates),
+            batch_sizes=tuple(self.config.batch_sizes),
+            resamples=self.config.resamples,
+        )
+
+
+def included(config: StudyConfig) -> list[str]:
+    """Return the files to include; one may stand alone."""
+    return [config.include] if isinstance(config.include, str) else config.include
+
+
+def resolve(config: StudyConfig) -> Study:
+    """Turn a configuration into a study: names are looked up, files read, numbers checked. Nothing is written.
+
+    Raises:
+        ZcbenchError: Whatever the user has to mend.
+    """
+    if config.version != CONFIG_VERSION:
+        raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
+    folder = data_folder(config.data)
+    load(included(config))
+    space = SPACES[config.space](folder)
+    proxies, _ = split(distinct("proxies", config.proxies) or every())
+    if not config.seeds or min(config.seeds) < 0 or max(config.seeds) >= 2**32:
+        raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {config.seeds}")
+    if config.resamples < 1:
+        raise ConfigError(f"resamples: expected 1 or more, got {config.resamples}")
+    if config.trainer.devices < 1 or config.trainer.num_nodes < 1:
+        raise ConfigError(f"trainer: expected devices and num_nodes of 1 or more, got {config.trainer}")
+    if not 0 <= config.sample_seed < 2**32:
+        raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
+    indices = space.sample(config.sample or space.size, config.sample_seed)
+    images = DATASETS[config.dataset](folder)
+    work = work_items(proxies, distinct("batch_sizes", config.batch_sizes), distinct("seeds", config.seeds))
+    batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
+    truth = space.truth(images.task.name, config.accuracy)
+    return Study(config, space, images, truth, tuple(indices), work, batches)

@@ -1,0 +1,92 @@
+"""Processes that evaluate programs, one thread each; what they return does not depend on how many there are."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
+from types import TracebackType
+from typing import TypeVar
+
+import torch
+
+from ...errors import ConfigError, ResultsError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers:
+    """A pool of processes, or this process alone.
+
+    Args:
+        devices: How many.
+
+    Raises:
+        ConfigError: Less than one.
+    """
+
+    def __init__(self, devices: int) -> None:
+        if devices < 1:
+            raise ConfigError(f"devices: expected 1 or more, got {devices}")
+        self.devices = devices
+        self.threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        self.pool: ProcessPoolExecutor | None = None
+        if devices > 1:
+            self.pool = ProcessPoolExecutor(devices, context(), start)
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield the result of every item, in their order.
+
+        Raises:
+            ResultsError: A worker dies.
+        """
+        if self.pool is None:
+            yield from map(function, items)
+            return
+        try:
+            yield from self.pool.map(function, items)
+        except BrokenProcessPool:
+            raise ResultsError(
+                "evolution: a worker died, perhaps for want of memory; generations that are finished are kept: try "
+                "fewer devices"
+            ) from None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(self.threads)
+
+
+def context() -> BaseContext:
+    """Return how processes start: forks share what is mapped into memory, but are not safe beside CUDA's threads."""
+    fork = sys.platform == "linux" and not torch.cuda.is_available()
+    return multiprocessing.get_context("fork" if fork else "spawn")
+
+
+def start() -> None:
+    """Begin a worker: on one thread, deaf to interrupts, and not outliving the process that started it."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this worker is interrupted too, and ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End when the process that started this one is gone, killed or not: nobody else would tell."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,1 @@
+"""What a program is: primitives, trees, register machines, and how both are varied."""

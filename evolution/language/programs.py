@@ -1,0 +1,355 @@
+"""Programs: expression trees over statistics, their text, kinds and canonical form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from ...errors import ProgramError, one_line, unknown_name
+from .primitives import KINDS, PRIMITIVES, Kind, Primitive
+
+#: Characters of a text; the largest program of height 10 has 2047 nodes.
+LONGEST_TEXT = 100_000
+
+_WORD = re.compile(r"[^\s(),]+")
+_TOKEN = re.compile(r"[^\s(),]+|[(),]")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
+    """A terminal, or an operation and its arguments. `str` gives its text, such as `frobenius(sigmoid(T1G_D))`.
+
+    Attributes:
+        name: Of the terminal or operation.
+        args: Empty for a terminal.
+        size: Number of nodes.
+        height: Length of the longest way down; 0 for a terminal, as DEAP counts.
+    """
+
+    name: str
+    args: tuple[Program, ...] = ()
+    size: int = field(init=False, repr=False)
+    height: int = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(argument.size for argument in self.args))
+        object.__setattr__(self, "height", max((1 + argument.height for argument in self.args), default=0))
+        object.__setattr__(self, "_hash", hash((self.name, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Program):
+            return NotImplemented
+        pairs, seen = [(self, other)], set()
+        while pairs:
+            a, b = pairs.pop()
+            if a is b or (id(a), id(b)) in seen:
+                continue
+            if a._hash != b._hash or a.name != b.name or len(a.args) != len(b.args):
+                return False
+            seen.add((id(a), id(b)))
+            pairs += zip(a.args, b.args, strict=True)
+        return True
+
+    def __reduce__(self) -> tuple[type[Program], tuple[str, tuple[Program, ...]]]:
+        # Hashes of texts differ between processes, so none is taken along.
+        return Program, (self.name, self.args)
+
+    def __str__(self) -> str:
+        pieces: list[str] = []
+        ahead: list[Program | str] = [self]
+        while ahead:
+            piece = ahead.pop()
+            if isinstance(piece, str):
+                pieces.append(piece)
+                continue
+            pieces.append(piece.name)
+            if piece.args:
+                parts: list[Program | str] = ["("]
+                for argument in piece.args:
+                    parts += [argument, ", "]
+                parts[-1] = ")"
+                ahead += reversed(parts)
+        return "".join(pieces)
+
+    def nodes(self) -> Iterator[Program]:
+        """Yield every node, the root first."""
+        ahead = [self]
+        while ahead:
+            node = ahead.pop()
+            yield node
+            ahead += reversed(node.args)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What programs are made of.
+
+    Attributes:
+        terminals: Kinds by name. Numbers are names as well.
+        primitives: Operations by name.
+        height_limit: Height of the highest programs whose text is accepted.
+
+    Raises:
+        ProgramError: A name stands for two things or cannot be written, or a kind is none.
+    """
+
+    terminals: Mapping[str, Kind]
+    primitives: Mapping[str, Primitive]
+    height_limit: int = 10
+
+    def __post_init__(self) -> None:
+        for name in (*self.terminals, *self.primitives):
+            if not _WORD.fullmatch(name) or not name.isascii():
+                raise ProgramError(f"name {quoted(name)}: expected ASCII without spaces, parentheses and commas")
+        for name, kind in self.terminals.items():
+            if name in self.primitives:
+                raise ProgramError(f"name '{name}': expected a terminal or an operation, is both")
+            if kind not in KINDS:
+                raise ProgramError(f"terminal '{name}': expected one of {', '.join(KINDS)}, got '{kind}'")
+
+    def parse(self, text: str) -> Program:
+        """Return the program that a text stands for.
+
+        Raises:
+            ProgramError: It stands for none: an unknown name, a wrong number or kind of arguments, a height above the
+                limit, or another grammar.
+        """
+        if len(text) > LONGEST_TEXT:
+            raise ProgramError(f"program of {len(text)} characters: expected at most {LONGEST_TEXT}: {quoted(text)}")
+        if not text.isascii():
+            odd = next(c for c in text if not c.isascii())
+            raise ProgramError(f"program {quoted(text)}: expected ASCII, got {odd!a} at {text.index(odd)}")
+        return _Parser(self, text).program()
+
+    def kind(self, program: Program) -> Kind:
+        """Return the kind of a program's value.
+
+        Raises:
+            ProgramError: It has none: an unknown name, or a wrong number or kind of arguments.
+        """
+        kinds: dict[Program, Kind] = {}
+        for node in bottom_up(program):
+            kinds[node] = self._kind(node, *(kinds[argument] for argument in node.args))
+        return kinds[program]
+
+    def canonical(self, program: Program) -> Program:
+        """Return one form for programs that are equal, never a larger one.
+
+        Only where the values are equal to the last bit, whatever is read, infinities and NaN included.
+        """
+        forms: dict[Program, Program] = {}
+        for node in bottom_up(program):
+            forms[node] = self._form(node.name, tuple(forms[argument] for argument in node.args))
+        return forms[program]
+
+    def _kind(self, node: Program, *kinds: Kind) -> Kind:
+        if not node.args:
+            if node.name in self.terminals:
+                return self.terminals[node.name]
+            if node.name not in self.primitives:
+                self._unknown(node.name)
+        elif node.name in self.terminals:
+            raise ProgramError(f"terminal '{node.name}' takes no arguments, got {len(node.args)}")
+        if node.name not in self.primitives:
+            self._unknown(node.name)
+        primitive = self.primitives[node.name]
+        if len(kinds) != primitive.arity:
+            plural = "s" if primitive.arity > 1 else ""
+            raise ProgramError(f"{node.name} takes {primitive.arity} argument{plural}, got {len(kinds)}")
+        try:
+            return primitive.kind(*kinds)
+        except ProgramError as error:
+            raise ProgramError(f"{node.name} {error} in {quoted(str(node))}") from None
+
+    def _unknown(self, name: str) -> NoReturn:
+        known = {*self.terminals, *self.primitives}
+        raise ProgramError(str(unknown_name("terminal or operation", quoted(name, quote=False), known))) from None
+
+    @cached_property
+    def _has_rules(self) -> bool:
+        """Whether operations are those that the rules are about; other vocabularies have others of the same name."""
+        return all(PRIMITIVES.get(name, primitive) == primitive for name, primitive in self.primitives.items())
+
+    def _form(self, name: str, args: tuple[Program, ...]) -> Program:
+        """Return the canonical form of an operation on arguments that have theirs."""
+        shorter = _rewritten(name, args) if 1 <= len(args) <= 2 and self._has_rules else None
+        if shorter is not None and all(p.name in self.primitives for p in (shorter, *shorter.args) if p.args):
+            return self._form(shorter.name, tuple(self._form(p.name, p.args) for p in shorter.args))
+        if args and name in self.primitives and self.primitives[name].commutative:
+            args = tuple(sorted(args, key=str))
+        return Program(name, args)
+
+
+class _Parser:
+    """Reads a text from left to right; operations whose arguments are still to come lie on a stack."""
+
+    def __init__(self, vocabulary: Vocabulary, text: str) -> None:
+        self.vocabulary, self.text = vocabulary, text
+        self.tokens = [(match.group(), match.start()) for match in _TOKEN.finditer(text)]
+        self.place = 0
+
+    def program(self) -> Program:
+        if not self.tokens:
+            raise ProgramError("program: expected a text such as abs(T3), got none")
+        kinds: dict[Program, Kind] = {}
+        open_: list[tuple[str, list[Program]]] = []
+        while True:
+            name = self._take("a name", lambda token: token not in "(),")
+            if self._next() == "(":
+                self.place += 1
+                if name not in self.vocabulary.primitives and name not in self.vocabulary.terminals:
+                    self.vocabulary._unknown(name)
+                open_.append((name, []))
+                if len(open_) > self.vocabulary.height_limit:
+                    limit = self.vocabulary.height_limit
+                    raise ProgramError(f"program {quoted(self.text)}: higher than the limit of {limit}")
+                continue
+            node = self._node(name, (), kinds)
+            while open_:
+                name, args = open_[-1]
+                args.append(node)
+                if self._take("',' or ')'", lambda token: token in {",", ")"}) == ",":
+                    break
+                open_.pop()
+                node = self._node(name, tuple(args), kinds)
+            else:
+                if self.place < len(self.tokens):
+                    self._fail("the end")
+                return node
+
+    def _node(self, name: str, args: tuple[Program, ...], kinds: dict[Program, Kind]) -> Program:
+        node = Program(name, args)
+        kinds[node] = self.vocabulary._kind(node, *(kinds[argument] for argument in args))
+        return node
+
+    def _next(self) -> str:
+        return self.tokens[self.place][0] if self.place < len(self.tokens) else ""
+
+    def _take(self, expected: str, fits: Callable[[str], bool]) -> str:
+        token = self._next()
+        if not token or not fits(token):
+            self._fail(expected)
+        self.place += 1
+        return token
+
+    def _fail(self, expected: str) -> NoReturn:
+        token, start = self.tokens[self.place] if self.place < len(self.tokens) else ("", len(self.text))
+        got = quoted(token) if token else "the end"
+        raise ProgramError(f"program {quoted(self.text)}: expected {expected} at character {start}, got {got}")
+
+
+def bottom_up(program: Program) -> Iterator[Program]:
+    """Yield every distinct node, arguments before what they are arguments of."""
+    seen: set[Program] = set()
+    ahead = [(program, False)]
+    while ahead:
+        node, ready = ahead.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            ahead.append((node, True))
+            ahead += [(argument, False) for argument in reversed(node.args)]
+
+
+def quoted(text: str, length: int = 60, *, quote: bool = True) -> str:
+    """Return a text as a message quotes it."""
+    short = one_line(text if len(text) <= length else f"{text[:length]}...")
+    return f"'{short}'" if quote else short
+
+
+_KEEP_SHAPE = {
+    *("log", "abslog", "abs", "square", "exp", "normalize", "relu", "sign", "heaviside", "inv", "softmax", "sigmoid"),
+    *("ones_like", "zeros_like", "gt0", "lt0"),
+}
+#: They give 0 and 1.
+_TRUTHS = {"gt0", "lt0", "gt", "lt", "eq", "heaviside", "ones_like", "zeros_like"}
+#: Nor do they give -0.
+_NOT_NEGATIVE = _TRUTHS | {
+    *("abs", "square", "exp", "relu", "softmax", "sigmoid", "frobenius", "l1", "hamming", "numel"),
+    *("symeig_ratio", "eig_ratio"),
+}
+#: The sign of what they read does not matter.
+_EVEN = {"abs", "square", "abslog", "frobenius", "l1"}
+
+#: What two operations, the outer and the inner, are equal to. If that ends in the inner one, it reads the same.
+_RULES: dict[tuple[str, str], tuple[str, ...]] = {
+    **{("l1", inner): ("mean", inner) for inner in _NOT_NEGATIVE},
+    **{("abslog", inner): ("log", inner) for inner in _NOT_NEGATIVE},
+    **{("lt0", inner): ("zeros_like", inner) for inner in _NOT_NEGATIVE},
+    **{(outer, inner): ("zeros_like", inner) for outer in ("log", "abslog") for inner in _TRUTHS},
+    **{(outer, inner): (inner,) for outer in ("square", "sign", "gt0") for inner in _TRUTHS},
+    **{(outer, inner): (inner,) for outer in ("abs", "relu") for inner in _NOT_NEGATIVE},
+    **{(outer, inner): (outer,) for outer in ("ones_like", "zeros_like", "numel") for inner in _KEEP_SHAPE},
+    **{(outer, "abs"): (outer,) for outer in _EVEN},
+    ("mean", "abs"): ("l1",),
+    ("log", "abs"): ("abslog",),
+    ("inv", "abs"): ("abs", "inv"),
+    ("log", "relu"): ("log",),
+    ("gt0", "relu"): ("gt0",),
+    ("gt0", "sign"): ("gt0",),
+    ("lt0", "sign"): ("lt0",),
+    ("sign", "sign"): ("sign",),
+}
+
+
+def _rewritten(name: str, args: tuple[Program, ...]) -> Program | None:
+    """Return an equal program that is nearer to the canonical form, None if there is none."""
+    if len(args) == 2:
+        return _rewritten_pair(name, *args)
+    x = args[0]
+    if name == "heaviside":
+        return Program("gt0", args)
+    if (name, x.name) in _RULES and x.args:
+        *outer, last = _RULES[name, x.name]
+        program = x if last == x.name else Program(last, x.args)
+        for operation in reversed(outer):
+            program = Program(operation, (program,))
+        return program
+    if name in _EVEN and x.name == "sub" and str(x.args[0]) > str(x.args[1]):
+        return Program(name, (Program("sub", x.args[::-1]),))
+    return None
+
+
+def _rewritten_pair(name: str, a: Program, b: Program) -> Program | None:
+    found = None
+    if name == "lt":
+        found = Program("gt", (b, a))
+    elif name == "gt":
+        if a == b:
+            found = Program("zeros_like", (a,))
+        elif _fills(b, "zeros_like", a):
+            found = Program("gt0", (a,))
+        elif _fills(a, "zeros_like", b):
+            found = Program("lt0", (b,))
+    elif name == "sub" and _fills(b, "zeros_like", a):
+        found = a
+    elif name == "mul":
+        if a == b:
+            found = Program("square", (a,))
+        elif _fills(a, "ones_like", b):
+            found = b
+        elif _fills(b, "ones_like", a):
+            found = a
+    elif name == "hamming":
+        bare = tuple(_without(x, {"relu", "sign", "gt0", "heaviside"}) for x in (a, b))
+        found = Program(name, bare) if bare != (a, b) else None
+    return found
+
+
+def _without(program: Program, names: set[str]) -> Program:
+    while program.args and program.name in names:
+        program = program.args[0]
+    return program
+
+
+def _fills(filled: Program, name: str, program: Program) -> bool:
+    """Tell whether `filled` is the canonical ones or zeros in the shape of a canonical program."""
+    return filled.name == name and filled.args[:1] == (_without(program, _KEEP_SHAPE),)

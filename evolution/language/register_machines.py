@@ -1,0 +1,296 @@
+"""The sequential programs that EZNAS began with: a register machine (Akhauri et al., appendix 8.2 and figure 8).
+
+An instruction is four integers: where to write, what to do (the number of table 5) and two places to read, of which an
+operation of one argument ignores the second. There are 22 static places for the statistics, 80 for tensors and 20 for
+scalars; they may be written again. What is written last is the output.
+
+The paper found programs to bloat with instructions that do not contribute to it: `Machines.useful` measures that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from random import Random
+from typing import NamedTuple
+
+from ...errors import ProgramError
+from .primitives import Kind, Primitive
+from .programs import Program, Vocabulary, bottom_up, quoted
+
+STATICS = range(22)
+TENSORS = range(22, 102)
+SCALARS = range(102, 122)
+
+#: Instructions of a text.
+LONGEST = 1000
+
+
+class Instruction(NamedTuple):
+    """What to do, with what, and where the result goes.
+
+    Attributes:
+        write: A place of `TENSORS` or `SCALARS`.
+        op: Number of the operation in table 5.
+        first: A place to read.
+        second: Another, ignored where the operation has one argument.
+    """
+
+    write: int
+    op: int
+    first: int
+    second: int
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """A list of instructions. `str` gives their integers, such as `22 14 3 0; 102 17 22 0`."""
+
+    instructions: tuple[Instruction, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(" ".join(map(str, instruction)) for instruction in self.instructions)
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Sequential programs over a vocabulary: how they are drawn, varied, written and read as expressions.
+
+    All of them are valid: nothing is read that was not written, and operations take and give what is read and written.
+    Variation draws among what leaves a program valid; the paper does not say what becomes of others. Every draw comes
+    from the generator that is handed in. Programs never change: what is returned is new.
+
+    Attributes:
+        vocabulary: Its terminals, at most 22 and none a scalar, are the static places in their order; its operations
+            are those with a number in table 5.
+
+    Raises:
+        ProgramError: Other terminals, or no operations.
+    """
+
+    vocabulary: Vocabulary
+
+    def __post_init__(self) -> None:
+        kinds = self.vocabulary.terminals.values()
+        if not 0 < len(kinds) <= len(STATICS) or "scalar" in kinds or not self.operations:
+            raise ProgramError(
+                f"sequential programs: expected operations of table 5 and 1 to {len(STATICS)} tensors as terminals, "
+                f"got {len(self.operations)} and {len(kinds)} ({', '.join(sorted(set(kinds)))})"
+            )
+
+    @cached_property
+    def operations(self) -> Mapping[int, Primitive]:
+        """Operations by their number in table 5."""
+        return {p.op: p for p in self.vocabulary.primitives.values() if p.op is not None}
+
+    @cached_property
+    def terminals(self) -> Sequence[str]:
+        """Terminals by their static place."""
+        return tuple(self.vocabulary.terminals)
+
+    def grow(self, rng: Random, low: int, high: int) -> Sequential:
+        """Draw a program of `low` to `high` instructions, each uniformly among those that fit."""
+        instructions: list[Instruction] = []
+        ready = self._static()
+        for _ in range(rng.randint(low, high)):
+            instructions.append(self._drawn(rng, ready))
+            ready.add(instructions[-1].write)
+        return Sequential(tuple(instructions))
+
+    def cross(self, rng: Random, first: Sequential, second: Sequential) -> Sequential:
+        """Interleave the first halves of two programs, an instruction of each in turn (`Mate`). Nothing is drawn."""
+        halves = [program.instructions[: (len(program) + 1) // 2] for program in (first, second)]
+        return Sequential(tuple(i for pair in zip_longest(*halves) for i in pair if i is not None))
+
+    def mutate(self, rng: Random, sequential: Sequential) -> Sequential:
+        """Vary a program in one of the four ways that follow."""
+        ways = (self.insert_op, self.remove_op, self.mutate_op, self.mutate_op_arg)
+        return rng.choice(ways)(rng, sequential)
+
+    def insert_op(self, rng: Random, sequential: Sequential) -> Sequential:
+        """Insert an instruction at some point (`InsertOP`)."""
+        point = rng.randint(0, len(sequential))
+        before, after = sequential.instructions[:point], sequential.instructions[point:]
+        ready = self._static() | {instruction.write for instruction in before}
+        return Sequential((*before, self._drawn(rng, ready), *after))
+
+    def remove_op(self, rng: Random, sequential: Sequential) -> Sequential:
+        """Remove one of the instructions that no other needs (`RemoveOP`), if there is more than one instruction."""
+        for place in rng.sample(range(len(sequential)), len(sequential)):
+            shorter = _with(sequential, place)
+            if shorter.instructions and not any(self._refusals(shorter)):
+                return shorter
+        return sequential
+
+    def mutate_op(self, rng: Random, sequential: Sequential) -> Sequential:
+        """Change what an instruction does, and not where it reads and writes (`MutateOP`).
+
+        The program is returned as it is if nothing else can be done at any instruction.
+        """
+        return self._changed(rng, sequential, lambda i: (i._replace(op=op) for op in self.operations if op != i.op))
+
+    def mutate_op_arg(self, rng: Random, sequential: Sequential) -> Sequential:
+        """Change one place that an instruction reads to another of a tensor, or of a scalar, likewise (`MutateOpArg`).
+
+        The program is returned as it is if there is no other place. Static and dynamic tensors may stand for each
+        other, which the paper leaves open.
+        """
+
+        def others(instruction: Instruction) -> Iterator[Instruction]:
+            for field in ("first", "second")[: self.operations[instruction.op].arity]:
+                old = getattr(instruction, field)
+                for new in range(SCALARS.stop):
+                    if new != old and (new in SCALARS) == (old in SCALARS):
+                        yield instruction._replace(**{field: new})
+
+        return self._changed(rng, sequential, others)
+
+    def decode(self, sequential: Sequential) -> Program:
+        """Return the expression of what is written last; instructions that do not contribute to it vanish.
+
+        Neither the vocabulary's limit of the height holds, nor any of the size, which may double with an instruction.
+        """
+        memory = {place: Program(name) for place, name in enumerate(self.terminals)}
+        for instruction in sequential.instructions:
+            args = tuple(memory[place] for place in self._reads(instruction))
+            memory[instruction.write] = Program(self.operations[instruction.op].name, args)
+        return memory[sequential.instructions[-1].write]
+
+    def express(self, sequential: Sequential) -> Program:
+        """Return the expression in its canonical form, or as it is if it is higher than the vocabulary's limit."""
+        program = self.decode(sequential)
+        return self.vocabulary.canonical(program) if program.height <= self.vocabulary.height_limit else program
+
+    def useful(self, sequential: Sequential) -> float:
+        """Return the share of the instructions that contribute to the output. The rest is redundant."""
+        needed = {sequential.instructions[-1].write}
+        count = 0
+        for instruction in reversed(sequential.instructions):
+            if instruction.write in needed:
+                count += 1
+                needed.remove(instruction.write)
+                needed.update(self._reads(instruction))
+        return count / len(sequential)
+
+    def parse(self, text: str) -> Sequential:
+        """Return the program that a text of integers stands for, or one that computes the expression of a text.
+
+        Raises:
+            ProgramError: The text stands for none, or for one that is not valid.
+        """
+        if re.search(r"[^\s\d;-]", text) or not text.strip():
+            return self.encode(self.vocabulary.parse(text))
+        lines = text.split(";", LONGEST)
+        if len(lines) > LONGEST:
+            raise ProgramError(f"sequential program {quoted(text)}: expected at most {LONGEST} instructions")
+        found = []
+        for line in lines:
+            words = line.split()
+            if len(words) != len(Instruction._fields) or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in words):
+                raise ProgramError(f"instruction {quoted(line.strip())}: expected four integers such as 22 14 3 0")
+            found.append(Instruction(*map(int, words)))
+        sequential = Sequential(tuple(found))
+        for instruction, reason in zip(found, self._refusals(sequential), strict=True):
+            if reason:
+                raise ProgramError(f"instruction '{' '.join(map(str, instruction))}': {reason}")
+        return sequential
+
+    def encode(self, program: Program) -> Sequential:
+        """Return a sequential program that computes an expression, every part of it once.
+
+        Raises:
+            ProgramError: It is a terminal, or has an operation without a number, or more parts than there are places.
+        """
+        places = {Program(name): place for place, name in enumerate(self.terminals)}
+        free: dict[str, Iterator[int]] = {"tensor": iter(TENSORS), "scalar": iter(SCALARS)}
+        numbers = {primitive.name: op for op, primitive in self.operations.items()}
+        found: list[Instruction] = []
+        for node in bottom_up(program):
+            if not node.args:
+                continue
+            kind = self.vocabulary.kind(node)
+            write = next(free["scalar" if kind == "scalar" else "tensor"], None)
+            if node.name not in numbers or write is None:
+                raise ProgramError(
+                    f"program {quoted(str(program))}: expected operations of table 5, at most {len(TENSORS)} that give "
+                    f"a tensor and {len(SCALARS)} that give a scalar"
+                )
+            reads = [places[argument] for argument in node.args]
+            found.append(Instruction(write, numbers[node.name], reads[0], reads[-1]))
+            places[node] = write
+        if not found:
+            raise ProgramError(
+                f"program {quoted(str(program))}: expected an operation, a terminal needs no instruction"
+            )
+        return Sequential(tuple(found))
+
+    def _static(self) -> set[int]:
+        return set(range(len(self.terminals)))
+
+    def _reads(self, instruction: Instruction) -> tuple[int, ...]:
+        return instruction[2 : 2 + self.operations[instruction.op].arity]
+
+    def _drawn(self, rng: Random, ready: set[int]) -> Instruction:
+        """Draw an instruction that reads what is ready."""
+        operations, places = list(self.operations), sorted(ready)
+        while True:
+            instruction = Instruction(TENSORS.start, rng.choice(operations), rng.choice(places), rng.choice(places))
+            try:
+                kind = self._kind(instruction)
+            except ProgramError:
+                continue
+            return instruction._replace(write=rng.choice(SCALARS if kind == "scalar" else TENSORS))
+
+    def _changed(
+        self, rng: Random, sequential: Sequential, others: Callable[[Instruction], Iterator[Instruction]]
+    ) -> Sequential:
+        """Put another for an instruction that is drawn among those for which another fits."""
+        for place in rng.sample(range(len(sequential)), len(sequential)):
+            instruction = sequential.instructions[place]
+            ready = self._static() | {earlier.write for earlier in sequential.instructions[:place]}
+            fitting = [other for other in others(instruction) if not self._refused(other, ready)]
+            if fitting:
+                return _with(sequential, place, rng.choice(fitting))
+        return sequential
+
+    def _kind(self, instruction: Instruction) -> Kind:
+        kinds = list(self.vocabulary.terminals.values())
+        reads = [kinds[r] if r in STATICS else "tensor" if r in TENSORS else "scalar" for r in self._reads(instruction)]
+        return self.operations[instruction.op].kind(*reads)
+
+    def _refusals(self, sequential: Sequential) -> Iterator[str]:
+        """Yield for every instruction why it is not valid, an empty text where it is."""
+        ready = self._static()
+        for instruction in sequential.instructions:
+            yield self._refused(instruction, ready)
+            ready.add(instruction.write)
+
+    def _refused(self, instruction: Instruction, ready: set[int]) -> str:
+        write, op, *places = instruction
+        if op not in self.operations:
+            return f"expected the number of an operation in table 5, got {op}"
+        if not TENSORS.start <= write < SCALARS.stop or not all(0 <= place < SCALARS.stop for place in places):
+            return f"expected to read from 0 to {SCALARS.stop - 1} and to write from {TENSORS.start}"
+        for place in self._reads(instruction):
+            if place not in ready:
+                return f"nothing was written to {place} before"
+        name = self.operations[op].name
+        try:
+            kind = self._kind(instruction)
+        except ProgramError as error:
+            return f"{name} {error}"
+        if (kind == "scalar") != (write in SCALARS):
+            return f"{name} gives a {kind}, which does not go to {write}"
+        return ""
+
+
+def _with(sequential: Sequential, place: int, *instructions: Instruction) -> Sequential:
+    """Return the program with some instructions, or none, in place of one."""
+    before, after = sequential.instructions[:place], sequential.instructions[place + 1 :]
+    return Sequential((*before, *instructions, *after))

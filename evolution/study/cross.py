@@ -1,0 +1,145 @@
+"""Programs evolved on one space, tested on every other (figure 11 of EZNAS).
+
+The results are those of `zcbench run --program PROGRAM.json ...`, with whatever proxies are to stand beside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...bench.results.board import Board, boards
+from ...bench.results.ranking import select_rows, summarise
+from ...bench.scoring.store import Store
+from ...bench.study.recipe import Recipe
+from ...errors import ProgramError, ResultsError
+from ...progress import Progress
+from ...spaces import SPACES
+from .draw import across
+from .found import Found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How a program, or a proxy beside it, ranks the networks of a board that no program was evolved on.
+
+    Attributes:
+        proxy: Its name.
+        batch_size: Images in the probe batch.
+        evolved: The grounds that it was evolved on, empty for a proxy that was not.
+        program: As text, empty for the same.
+        space: Of the board.
+        dataset: Of the board.
+        networks: That are ranked.
+        tau: Kendall's tau-b, mean over seeds.
+        tau_low: Of its 95 % interval over networks.
+        tau_high: Of the same.
+        own: Whether the program was evolved on other networks of this space and these images.
+    """
+
+    proxy: str
+    batch_size: int
+    evolved: str
+    program: str
+    space: str
+    dataset: str
+    networks: int
+    tau: float
+    tau_low: float
+    tau_high: float
+    own: bool
+
+
+def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
+    """Return a cell for every proxy on every board of a results folder, boards and programs in their order.
+
+    Networks of a pool that any of the programs was evolved on are left out for all of them.
+
+    Raises:
+        ProgramError: A program's recipe does not say what it was evolved on.
+        ResultsError: No board has scores of a program, or nothing is left of one.
+    """
+    known = {found.name: found for found in programs}
+    rows = Store(results).read()
+    cells = []
+    found_boards = boards(results)
+    progress = Progress(f"boards of {results}", len(found_boards))
+    for board in found_boards:
+        recipe = _unseen(board, programs, data)
+        order = {name: place for place, name in enumerate(known)}
+        rankings = summarise(recipe, select_rows(rows, recipe))
+        for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
+            c, found = ranking.correlation, known.get(ranking.proxy)
+            grounds = _grounds(found) if found else []
+            cells.append(
+                Cell(
+                    proxy=ranking.proxy,
+                    batch_size=ranking.batch_size,
+                    evolved=" ".join("/".join(ground) for ground in grounds),
+                    program=found.program if found else "",
+                    space=recipe.space,
+                    dataset=recipe.dataset,
+                    networks=c.n,
+                    tau=c.tau,
+                    tau_low=c.tau_low,
+                    tau_high=c.tau_high,
+                    own=(recipe.space, recipe.dataset) in grounds,
+                )
+            )
+        progress.advance(1)
+    progress.close()
+    absent = sorted(set(known) - {cell.proxy for cell in cells})
+    if absent:
+        raise ResultsError(f"results: no scores of {', '.join(absent)} in {results}: expected those of its run")
+    return cells
+
+
+def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
+    recipe = board.recipe
+    space = SPACES[recipe.space](data)
+    seen: set[str] = set()
+    for found in programs:
+        if any(name == recipe.space for name, _ in _grounds(found)):
+            try:
+                pool = space.sample(int(found.recipe["pool"]), int(found.recipe["sample_seed"]))
+            except (LookupError, TypeError, ValueError):
+                raise _nowhere(found) from None
+            seen |= {space.architecture(index) for index in pool}
+    accuracies: Mapping[str, float] = {n: a for n, a in recipe.accuracies.items() if n not in seen}
+    if len(accuracies) < 3:
+        raise ResultsError(f"results: {board.name}: only {len(accuracies)} networks are in no pool: expected 3 or more")
+    return dataclasses.replace(recipe, accuracies=accuracies)
+
+
+def _grounds(found: Found) -> list[tuple[str, str]]:
+    try:
+        return [(str(ground["space"]), str(ground["dataset"])) for ground in found.recipe.get("grounds", ())]
+    except (LookupError, TypeError):
+        raise _nowhere(found) from None
+
+
+def _nowhere(found: Found) -> ProgramError:
+    return ProgramError(
+        f"program {found.name}: its recipe does not say which networks it was evolved on: expected grounds, pool and "
+        "sample_seed, as `zcbench evolve` writes them, or no grounds"
+    )
+
+
+def picture(path: Path, cells: Sequence[Cell]) -> None:
+    """Draw the cells as a table: a row for every proxy, a column for every board.
+
+    Raises:
+        ResultsError: matplotlib is not there.
+    """
+    evolved = {(c.proxy, c.batch_size): c.evolved.split() for c in cells}
+    columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
+    names = []
+    for (proxy, size), grounds in evolved.items():
+        whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
+        names.append(f"{proxy}{whence} ({size})")
+    taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
+    values = [[taus.get((*row, *column), math.nan) for column in columns] for row in evolved]
+    across(path, names, list(columns.values()), values)

@@ -1,0 +1,130 @@
+"""What a program means: how its value answers to the sizes of a layer, on random tensors (section 5 of EZNAS)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ...errors import ConfigError
+from ...progress import Progress
+from ..data.evaluation import CHUNK, Plan, ToScalar
+from ..data.statistics import Group, Statistics
+from ..language.programs import Program
+
+#: What is varied, one at a time; the second value of each is what the others have meanwhile.
+KERNELS, CHANNELS, SIZES = (1, 3, 5, 7), (8, 16, 32, 64), (4, 8, 16, 32)
+USUAL = {"kernel": 3, "channels": 16, "size": 8}
+
+
+@dataclass(frozen=True)
+class Response:
+    """The value of a program on random tensors of one shape.
+
+    Attributes:
+        factor: What is varied: `kernel`, `channels` or `size` of the activations.
+        kernel: Height and width of the convolution.
+        channels: That go in and come out.
+        size: Height and width of activations.
+        mean: Over draws, of those that are finite.
+        deviation: Standard deviation of the same.
+        finite: Share of them.
+    """
+
+    factor: str
+    kernel: int
+    channels: int
+    size: int
+    mean: float
+    deviation: float
+    finite: float
+
+
+def responses(
+    program: Program, draws: int = 5000, seed: int = 0, batch: int = 1, to_scalar: ToScalar = "mean"
+) -> list[Response]:
+    """Return the response of a program to kernel size, channels and activation size.
+
+    Every terminal that it reads is drawn from N(0, 1) on its own, activations `(batch, channels, size, size)` and
+    weights `(channels, channels, kernel, kernel)`. Tensors of a network are neither normal nor independent: this says
+    what a program makes of sizes alone, as the paper's Figure 6 does.
+
+    Args:
+        program: Over the statistics of an instance.
+        draws: Of every shape.
+        seed: Of the draws.
+        batch: Images.
+        to_scalar: What makes a number of the program's result.
+
+    Raises:
+        ConfigError: No draws, or no images.
+    """
+    if draws < 1 or batch < 1:
+        raise ConfigError(f"draws: expected 1 or more, of 1 image or more, got {draws} of {batch}")
+    shapes = list(_shapes())
+    progress = Progress("shapes", len(shapes))
+    generator = torch.Generator().manual_seed(seed)
+    try:
+        found = []
+        for factor, shape in shapes:
+            values = _values(program, shape, draws, batch, generator, to_scalar)
+            known = values[np.isfinite(values)]
+            mean, deviation = (float(known.mean()), float(known.std())) if len(known) else (np.nan, np.nan)
+            found.append(Response(factor, *shape, mean, deviation, len(known) / draws))
+            progress.advance(1)
+        return found
+    finally:
+        progress.close()
+
+
+def _shapes() -> Iterator[tuple[str, tuple[int, int, int]]]:
+    for kernel in KERNELS:
+        yield "kernel", (kernel, USUAL["channels"], USUAL["size"])
+    for channels in CHANNELS:
+        yield "channels", (USUAL["kernel"], channels, USUAL["size"])
+    for size in SIZES:
+        yield "size", (USUAL["kernel"], USUAL["channels"], size)
+
+
+def _values(
+    program: Program,
+    shape: tuple[int, int, int],
+    draws: int,
+    batch: int,
+    generator: torch.Generator,
+    to_scalar: ToScalar,
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    kernel, channels, size = shape
+    plan = Plan([program], to_scalar)
+    weight, activation = (channels, channels, kernel, kernel), (batch, channels, size, size)
+    shapes = {name: weight if name.startswith("T3") else activation for name in sorted(plan.terminals)}
+    at_once = max(1, CHUNK // max(int(np.prod(s)) for s in shapes.values()))
+    parts = []
+    for start in range(0, draws, at_once):
+        count = min(at_once, draws - start)
+        tensors = {name: torch.randn(count, *s, generator=generator) for name, s in shapes.items()}
+        ((values, _),) = plan.values([Statistics(count, (Group(tensors, tuple(range(count))),))])
+        parts.append(values[0])
+    return np.concatenate(parts)
+
+
+def as_tree(program: Program) -> str:
+    """Draw a program with one node a line."""
+    lines: list[str] = []
+
+    def visit(node: Program, before: str, own: str, below: str) -> None:
+        lines.append(before + own + node.name)
+        for place, argument in enumerate(node.args):
+            last = place == len(node.args) - 1
+            visit(argument, before + below, "└─ " if last else "├─ ", "   " if last else "│  ")
+
+    visit(program, "", "", "")
+    return "\n".join(lines)
+
+
+def groups(found: Sequence[Response]) -> dict[str, list[Response]]:
+    """Return responses by what is varied."""
+    return {factor: list(own) for factor, own in itertools.groupby(found, key=lambda r: r.factor)}

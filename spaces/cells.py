@@ -1,0 +1,468 @@
+"""Networks of stacked cells, as DARTS and the NDS search spaces train them: genotypes, operations, cells, sizes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ArchitectureError
+
+#: An operation and the node it reads: 0 and 1 are the cell's inputs (the cell before the last one, the last one).
+Edge = tuple[str, int]
+
+_CONVOLUTIONS = re.compile(r"(sep_conv|dil_conv|dil_sep_conv|conv)_(\d)x(\d)(?:_(\d)x(\d))?")
+_POOLS = re.compile(r"(avg|max)_pool_(\d)x\2")
+#: Every operation of the six search spaces.
+OPERATIONS = (
+    "none",
+    "skip_connect",
+    "avg_pool_3x3",
+    "max_pool_3x3",
+    "max_pool_5x5",
+    "max_pool_7x7",
+    "conv_1x1",
+    "conv_3x3",
+    "conv_3x1_1x3",
+    "conv_7x1_1x7",
+    "sep_conv_3x3",
+    "sep_conv_5x5",
+    "sep_conv_7x7",
+    "dil_conv_3x3",
+    "dil_conv_5x5",
+    "dil_sep_conv_3x3",
+)
+#: The longest text of a genotype; official ones have about 450 characters.
+_LONGEST = 2_000
+_FORM = "Genotype(normal=[(op, input), ...], normal_concat=[...], reduce=[...], reduce_concat=[...])"
+_LIST = r"(\[[^\[\]]*\]|range\([0-9]{1,2}, [0-9]{1,2}\))"
+_GENOTYPE = re.compile(
+    rf"Genotype\(normal=(\[[^\[\]]*\]), normal_concat={_LIST}, reduce=(\[[^\[\]]*\]), reduce_concat={_LIST}\)"
+)
+
+
+class Genotype(NamedTuple):
+    """Two cells: the edges of their nodes, two a node, and the nodes that are concatenated to the output."""
+
+    normal: tuple[Edge, ...]
+    normal_concat: tuple[int, ...]
+    reduce: tuple[Edge, ...]
+    reduce_concat: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """Write it as DARTS does, the inverse of `parse_genotype`."""
+        return (
+            f"Genotype(normal={list(self.normal)}, normal_concat={list(self.normal_concat)}, "
+            f"reduce={list(self.reduce)}, reduce_concat={list(self.reduce_concat)})"
+        )
+
+
+def parse_genotype(text: str) -> Genotype:
+    """Read the text of a genotype; nothing in it is run.
+
+    Raises:
+        ArchitectureError: It has another form, an unknown operation, or an edge or a concatenation that cannot be.
+
+    Example:
+        >>> parse_genotype(
+        ...     "Genotype(normal=[('skip_connect', 0), ('sep_conv_3x3', 1)], normal_concat=range(2, 3), "
+        ...     "reduce=[('max_pool_3x3', 0), ('none', 1)], reduce_concat=[2])"
+        ... ).normal
+        (('skip_connect', 0), ('sep_conv_3x3', 1))
+    """
+    found = _GENOTYPE.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
+        raise ArchitectureError(f"architecture '{text[:100]}': expected {_FORM}")
+    try:
+        normal, normal_concat, reduce, reduce_concat = found.groups()
+        genotype = Genotype(_edges(normal), _nodes(normal_concat), _edges(reduce), _nodes(reduce_concat))
+        check(genotype)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ArchitectureError(f"architecture '{text[:100]}': {str(error)[:150]}; expected {_FORM}") from None
+    return genotype
+
+
+def check(genotype: Genotype) -> None:
+    """Refuse a genotype that describes no cell.
+
+    Raises:
+        ValueError: An unknown operation, or an edge or a concatenation that cannot be.
+    """
+    for name, edges, concat in (
+        ("normal", genotype.normal, genotype.normal_concat),
+        ("reduce", genotype.reduce, genotype.reduce_concat),
+    ):
+        if not edges or len(edges) % 2:
+            raise ValueError(f"{name} has {len(edges)} edges, not two for every node")
+        for place, (operation, source) in enumerate(edges):
+            if operation not in OPERATIONS:
+                raise ValueError(f"unknown operation '{str(operation)[:40]}'")
+            if type(source) is not int or not 0 <= source < 2 + place // 2:
+                raise ValueError(f"{name} node {2 + place // 2} reads node {str(source)[:20]}")
+        known = range(2, 2 + len(edges) // 2)
+        if not concat or len(set(concat)) < len(concat) or not set(concat) <= set(known):
+            raise ValueError(f"{name}_concat is {str(list(concat))[:60]}, its nodes are {list(known)}")
+
+
+def _edges(text: str) -> tuple[Edge, ...]:
+    edges = tuple(ast.literal_eval(text))
+    if not all(type(edge) is tuple and len(edge) == 2 for edge in edges):
+        raise ValueError(f"expected pairs in {text[:40]}")
+    return edges
+
+
+def _nodes(text: str) -> tuple[int, ...]:
+    if text.startswith("range"):
+        first, end = re.findall(r"\d+", text)
+        return tuple(range(int(first), int(end)))
+    nodes = tuple(ast.literal_eval(text))
+    if not all(type(node) is int for node in nodes):
+        raise ValueError(f"expected whole numbers in {text[:40]}")
+    return nodes
+
+
+@dataclass(frozen=True)
+class Style:
+    """In what two code bases differ.
+
+    Attributes:
+        affine: Whether the batch norms of operations have parameters; those of cell inputs always do.
+        pool_norm: Whether a batch norm, without parameters, follows a pool.
+        padded: Whether the shifted map of a factorized reduction is padded, which only odd sizes notice.
+    """
+
+    affine: bool = True
+    pool_norm: bool = False
+    padded: bool = True
+
+
+#: As in DARTS's evaluation networks and in NDS.
+DARTS = Style()
+#: As in NASLib's NAS-Bench-301.
+NASLIB = Style(affine=False, pool_norm=True, padded=False)
+
+
+class Conv(NamedTuple):
+    """A convolution without bias that keeps the size at a stride of one."""
+
+    inputs: int
+    outputs: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    dilation: int = 1
+    groups: int = 1
+
+    @property
+    def weights(self) -> int:
+        """How many it has."""
+        return self.inputs // self.groups * self.outputs * self.kernel[0] * self.kernel[1]
+
+    def build(self) -> nn.Conv2d:
+        """Make it, in PyTorch's default initialisation."""
+        padding = tuple(self.dilation * (k - 1) // 2 for k in self.kernel)
+        return nn.Conv2d(
+            self.inputs,
+            self.outputs,
+            self.kernel,
+            self.stride,
+            padding=(padding[0], padding[1]),
+            dilation=self.dilation,
+            groups=self.groups,
+            bias=False,
+        )
+
+
+def blocks(operation: str, channels: int, stride: int) -> list[list[Conv]]:
+    """Return an operation as blocks of a ReLU, convolutions and a batch norm; none for those without a convolution."""
+    found = _CONVOLUTIONS.fullmatch(operation)
+    if found is None:
+        return []
+    kind, kernel = found[1], int(found[2])
+    if kind == "conv":
+        if found[4]:  # k x 1 after 1 x k
+            return [
+                [
+                    Conv(channels, channels, (1, kernel), (1, stride)),
+                    Conv(channels, channels, (kernel, 1), (stride, 1)),
+                ]
+            ]
+        return [[Conv(channels, channels, (kernel, kernel), (stride, stride))]]
+    dilation = 2 if kind.startswith("dil") else 1
+    return [
+        [
+            Conv(channels, channels, (kernel, kernel), (step, step), dilation, groups=channels),
+            Conv(channels, channels, (1, 1)),
+        ]
+        for step in ((stride,) if kind == "dil_conv" else (stride, 1))
+    ]
+
+
+class ReLUConvBN(nn.Sequential):
+    """ReLU, convolutions one after the other, batch norm."""
+
+    def __init__(self, convolutions: Sequence[Conv], affine: bool = True) -> None:
+        super().__init__(
+            nn.ReLU(),
+            *(convolution.build() for convolution in convolutions),
+            nn.BatchNorm2d(convolutions[-1].outputs, affine=affine),
+        )
+
+
+class FactorizedReduce(nn.Module):
+    """Half the resolution: two 1 x 1 convolutions of stride two, one of them on the map moved by a pixel."""
+
+    def __init__(self, inputs: int, outputs: int, style: Style, affine: bool = True) -> None:
+        super().__init__()
+        self.relu = nn.ReLU()
+        self.conv_1 = nn.Conv2d(inputs, outputs // 2, 1, stride=2, bias=False)
+        self.conv_2 = nn.Conv2d(inputs, outputs // 2, 1, stride=2, bias=False)
+        self.pad = nn.ZeroPad2d((0, 1, 0, 1)) if style.padded else nn.Identity()
+        self.bn = nn.BatchNorm2d(outputs // 2 * 2, affine=affine)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, inputs, H, W)` to `(N, outputs, H / 2, W / 2)`."""
+        x = self.relu(x)
+        output: Tensor = self.bn(torch.cat([self.conv_1(x), self.conv_2(self.pad(x)[:, :, 1:, 1:])], 1))
+        return output
+
+
+def _operation(name: str, channels: int, stride: int, style: Style) -> nn.Module:
+    if name == "skip_connect":
+        return nn.Identity() if stride == 1 else FactorizedReduce(channels, channels, style, style.affine)
+    if convolutions := blocks(name, channels, stride):
+        return nn.Sequential(*(ReLUConvBN(block, style.affine) for block in convolutions))
+    found = _POOLS.fullmatch(name)
+    assert found is not None, name
+    kernel = int(found[2])
+    pool: nn.Module = nn.MaxPool2d(kernel, stride, padding=kernel // 2)
+    if found[1] == "avg":
+        pool = nn.AvgPool2d(kernel, stride, padding=kernel // 2, count_include_pad=False)
+    return nn.Sequential(pool, nn.BatchNorm2d(channels, affine=False)) if style.pool_norm else pool
+
+
+class Place(NamedTuple):
+    """Where a cell stands: the widths of its inputs, its own, whether it halves the size, and the last one did."""
+
+    before: int
+    last: int
+    width: int
+    reduction: bool
+    after_reduction: bool
+
+
+class CellNode(nn.Module):
+    """A node: the sum of two operations; `none` is not built, and a node without any is zero times its input."""
+
+    def __init__(self, edges: Sequence[Edge], place: Place, style: Style) -> None:
+        super().__init__()
+        strides = [2 if place.reduction and source < 2 else 1 for _, source in edges]
+        found = [(o, source, s) for (o, source), s in zip(edges, strides, strict=True) if o != "none"]
+        self.operations = nn.ModuleList(_operation(o, place.width, stride, style) for o, _, stride in found)
+        self.sources = [source for _, source, _ in found]
+        self.empty = (edges[0][1], strides[0])
+
+    def forward(self, states: list[Tensor]) -> Tensor:
+        """Map the states so far, each `(N, C, H, W)`, to the next."""
+        terms = [operation(states[source]) for operation, source in zip(self.operations, self.sources, strict=True)]
+        if terms:
+            total: Tensor = sum(terms[1:], terms[0])
+            return total
+        source, stride = self.empty
+        return 0 * states[source][:, :, ::stride, ::stride]
+
+
+class Cell(nn.Module):
+    """A cell: both inputs brought to its width, its nodes, and the concatenation of some of them."""
+
+    def __init__(self, genotype: Genotype, place: Place, style: Style) -> None:
+        super().__init__()
+        edges = genotype.reduce if place.reduction else genotype.normal
+        self.concat = genotype.reduce_concat if place.reduction else genotype.normal_concat
+        self.preprocess0 = (
+            FactorizedReduce(place.before, place.width, style)
+            if place.after_reduction
+            else ReLUConvBN([Conv(place.before, place.width, (1, 1))])
+        )
+        self.preprocess1 = ReLUConvBN([Conv(place.last, place.width, (1, 1))])
+        pairs = [edges[i : i + 2] for i in range(0, len(edges), 2)]
+        self.nodes = nn.ModuleList(CellNode(pair, place, style) for pair in pairs)
+
+    def forward(self, before: Tensor, last: Tensor) -> Tensor:
+        """Map the outputs of the two cells before to `(N, len(concat) * width, H, W)`."""
+        states = [self.preprocess0(before), self.preprocess1(last)]
+        for node in self.nodes:
+            states.append(node(states))
+        return torch.cat([states[node] for node in self.concat], 1)
+
+
+class Skeleton(NamedTuple):
+    """A genotype and the sizes of its network.
+
+    `imagenet` has three convolutions of stride two before its first cell, `cifar` one of stride one.
+    """
+
+    genotype: Genotype
+    width: int
+    depth: int
+    form: Literal["cifar", "imagenet"] = "cifar"
+
+    def places(self) -> Iterator[Place]:
+        """Yield where every cell stands; widths double where sizes halve, at a third and two thirds of the depth."""
+        stem = 3 * self.width if self.form == "cifar" else self.width
+        before, last, width, reduced = stem, stem, self.width, self.form == "imagenet"
+        for position in range(self.depth):
+            reduction = position in {self.depth // 3, 2 * self.depth // 3}
+            width *= 2 if reduction else 1
+            yield Place(before, last, width, reduction, reduced)
+            before, last, reduced = last, width * len(self._concat(reduction)), reduction
+
+    @property
+    def outputs(self) -> int:
+        """Channels of the last cell."""
+        *_, place = self.places()
+        return place.width * len(self._concat(place.reduction))
+
+    def _concat(self, reduction: bool) -> tuple[int, ...]:
+        return self.genotype.reduce_concat if reduction else self.genotype.normal_concat
+
+
+class Network(nn.Module):
+    """A whole network without its auxiliary head, which only training uses.
+
+    Args:
+        skeleton: Its genotype and sizes.
+        num_classes: Of the linear classifier.
+        style: In what code bases differ.
+    """
+
+    def __init__(self, skeleton: Skeleton, num_classes: int, style: Style = DARTS) -> None:
+        super().__init__()
+        width = skeleton.width
+        self.stems = nn.ModuleList()
+        if skeleton.form == "cifar":
+            self.stems.append(nn.Sequential(Conv(3, 3 * width, (3, 3)).build(), nn.BatchNorm2d(3 * width)))
+        else:
+            half = width // 2
+            self.stems.append(
+                nn.Sequential(
+                    Conv(3, half, (3, 3), (2, 2)).build(),
+                    nn.BatchNorm2d(half),
+                    nn.ReLU(),
+                    Conv(half, width, (3, 3), (2, 2)).build(),
+                    nn.BatchNorm2d(width),
+                )
+            )
+            self.stems.append(ReLUConvBN([Conv(width, width, (3, 3), (2, 2))]))
+        self.cells = nn.ModuleList(Cell(skeleton.genotype, place, style) for place in skeleton.places())
+        self.global_pooling = nn.AdaptiveAvgPool2d(1)
+        self.classifier = nn.Linear(skeleton.outputs, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
+        before = last = self.stems[0](x)
+        for stem in self.stems[1:]:
+            last = stem(before)
+        for cell in self.cells:
+            before, last = last, cell(before, last)
+        logits: Tensor = self.classifier(self.global_pooling(last).flatten(1))
+        return logits
+
+
+class Sizes(NamedTuple):
+    """Parameters, and multiply-accumulates of one image."""
+
+    params: int
+    macs: int
+
+
+def sizes(
+    skeleton: Skeleton, num_classes: int, image_size: int, style: Style = DARTS, *, auxiliary: bool = False
+) -> Sizes:
+    """Return the sizes of a network without building it.
+
+    Args:
+        skeleton: Its genotype and sizes.
+        num_classes: Of the linear classifier.
+        image_size: Side of a square image.
+        style: In what code bases differ.
+        auxiliary: Whether to count the auxiliary head's parameters, as records of trainings do.
+    """
+    counter = _Counter()
+    width, side = skeleton.width, image_size
+    if skeleton.form == "cifar":
+        counter.add([Conv(3, 3 * width, (3, 3))], side)
+        sides = side, side
+    else:
+        half = _half(side)
+        counter.add([Conv(3, width // 2, (3, 3), (2, 2))], side)
+        counter.add([Conv(width // 2, width, (3, 3), (2, 2))], half)
+        counter.add([Conv(width, width, (3, 3), (2, 2))], _half(half))
+        sides = _half(half), _half(_half(half))
+    for place in skeleton.places():
+        sides = sides[1], _count_cell(counter, skeleton.genotype, place, sides, style)
+    outputs = skeleton.outputs
+    params = counter.params + (outputs + 1) * num_classes
+    if auxiliary:
+        params += _auxiliary(skeleton, num_classes)
+    return Sizes(params, counter.macs + (outputs + 1) * num_classes)
+
+
+class _Counter:
+    """Adds up blocks of convolutions and a batch norm."""
+
+    def __init__(self) -> None:
+        self.params = self.macs = 0
+
+    def add(self, convolutions: Sequence[Conv], side: int, *, affine: bool = True) -> None:
+        """Count a block whose input is a square of some side."""
+        height = width = side
+        for convolution in convolutions:
+            height, width = (-(-size // step) for size, step in zip((height, width), convolution.stride, strict=True))
+            self.params += convolution.weights
+            self.macs += convolution.weights * height * width
+        self.params += 2 * convolutions[-1].outputs * affine
+
+    def add_reduction(self, inputs: int, outputs: int, side: int, style: Style, *, affine: bool = True) -> None:
+        """Count a factorized reduction."""
+        halves = outputs // 2
+        second = side // 2 if not style.padded else _half(side)
+        self.params += 2 * inputs * halves + 2 * 2 * halves * affine
+        self.macs += inputs * halves * (_half(side) ** 2 + second**2)
+
+
+def _count_cell(counter: _Counter, genotype: Genotype, place: Place, sides: tuple[int, int], style: Style) -> int:
+    """Count a cell and return the side of its output."""
+    before, last = sides
+    if place.after_reduction:
+        counter.add_reduction(place.before, place.width, before, style)
+    else:
+        counter.add([Conv(place.before, place.width, (1, 1))], before)
+    counter.add([Conv(place.last, place.width, (1, 1))], last)
+    for operation, source in genotype.reduce if place.reduction else genotype.normal:
+        stride = 2 if place.reduction and source < 2 else 1
+        side = last if source < 2 or not place.reduction else _half(last)
+        if operation == "skip_connect" and stride == 2:
+            counter.add_reduction(place.width, place.width, side, style, affine=style.affine)
+        for block in blocks(operation, place.width, stride):
+            counter.add(block, side, affine=style.affine)
+            side = _half(side) if (2 in {s for convolution in block for s in convolution.stride}) else side
+    return _half(last) if place.reduction else last
+
+
+def _auxiliary(skeleton: Skeleton, num_classes: int) -> int:
+    """Return the parameters of the head on the cell at two thirds of the depth."""
+    position = 2 * skeleton.depth // 3
+    place = list(skeleton.places())[position]
+    inputs = place.width * len(skeleton.genotype.reduce_concat)
+    # ImageNet's has no batch norm behind the 2 x 2 convolution.
+    norms = 2 * 128 + (2 * 768 if skeleton.form == "cifar" else 0)
+    return inputs * 128 + 128 * 768 * 4 + norms + (768 + 1) * num_classes
+
+
+def _half(side: int) -> int:
+    return -(-side // 2)

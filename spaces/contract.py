@@ -1,0 +1,200 @@
+"""What every benchmark space has to keep, as tests: subclass `SpaceContract` where a space of your own is tested.
+
+    from zcbench.spaces.contract import SpaceContract
+
+    class TestMySpace(SpaceContract):
+        def make(self) -> Space:
+            return MySpace()
+
+It needs pytest, which zcbench itself does not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ..datasets.tasks import TASKS, Task
+from ..errors import AbsentFileError, ArchitectureError, ConfigError, UnknownNameError
+from ..proxies.macs import macs
+from ..proxies.params import params
+from ..proxies.probe import Probe
+from .space import Space
+
+#: Faults in a text that no reader of architectures may overlook.
+FAULTS: dict[str, Callable[[str], str]] = {
+    "empty": lambda text: "",
+    "space before": lambda text: " " + text,
+    "space after": lambda text: text + " ",
+    "trailing newline": lambda text: text + "\n",
+    "unicode line separator": lambda text: text + "\u2028" + text,
+    "NUL": lambda text: text + "\0",
+    "first character missing": lambda text: text[1:],
+    "last character missing": lambda text: text[:-1],
+    "twice": lambda text: text + text,
+    "very long": lambda text: text * 10_000,
+    "deeply nested": lambda text: "[" * 100_000 + text,
+    "another first character": lambda text: "9" + text[1:],
+    "unicode digit": lambda text: text[:-1] + "\uff12",
+    "regex": lambda text: "[" + text[1:],
+    "minus": lambda text: "-" + text,
+    "leading zero": lambda text: "0" + text,
+}
+
+
+class SpaceContract(ABC):
+    """Tests of one space; those that need a file of the user's are skipped where it is absent."""
+
+    #: How many networks are built for a task, besides the first and the last.
+    networks = 2
+
+    @abstractmethod
+    def make(self) -> Space:
+        """Return the space to test."""
+
+    @pytest.fixture
+    def space(self) -> Space:
+        """The space, with its list of networks if it has one."""
+        space = self.make()
+        try:
+            assert space.size > 0
+        except AbsentFileError as error:
+            pytest.skip(str(error))
+        return space
+
+    def test_texts_round_trip(self, space: Space) -> None:
+        """Index and text are inverse, and no two networks share a text."""
+        indices = [*_ends(space), *space.sample(min(space.size, 200), seed=1)]
+        architectures = [space.architecture(index) for index in indices]
+        assert len(set(architectures)) == len(set(indices))
+        assert [space.index(architecture) for architecture in architectures] == indices
+
+    @pytest.mark.parametrize("beyond", [0, 1, 10**30])
+    def test_indices_out_of_range_are_refused(self, space: Space, beyond: int) -> None:
+        """Indices go from 0 to size - 1."""
+        for index in (-1 - beyond, space.size + beyond):
+            with pytest.raises(ArchitectureError, match=f"expected 0 to {space.size - 1}, got {index}$"):
+                space.architecture(index)
+
+    @pytest.mark.parametrize("fault", list(FAULTS))
+    def test_malformed_texts_are_refused_on_one_line(self, space: Space, fault: str) -> None:
+        """Whoever reads a text says what is wrong with it."""
+        text = FAULTS[fault](space.architecture(space.size // 2))
+        task = self.tasks(space)[0]
+        for read in (
+            space.index,
+            lambda text: space.params(text, task),
+            lambda text: space.macs(text, task),
+            lambda text: space.build(text, task, 0),
+        ):
+            with pytest.raises(ArchitectureError, match=r"^architecture '") as caught:
+                read(text)
+            message = str(caught.value)
+            assert len(message.splitlines()) == 1
+            assert len(message) < 400
+
+    def test_samples_are_fixed_by_seed_and_begin_larger_ones(self, space: Space) -> None:
+        """A sample is the beginning of a shuffle."""
+        count = min(space.size, 300)
+        sample = space.sample(count, seed=5)
+        assert sample == space.sample(count, seed=5)
+        assert len(set(sample)) == count
+        assert 0 <= min(sample) <= max(sample) < space.size
+        assert sample[:20] == space.sample(min(count, 20), seed=5)
+        for wrong in (0, space.size + 1):
+            with pytest.raises(ConfigError, match=f"expected 1 to {space.size} networks of {space.name}, got {wrong}"):
+                space.sample(wrong)
+
+    def test_weights_are_a_function_of_the_seed(self, space: Space) -> None:
+        """Building draws from its seed alone and leaves the global random state as it was."""
+        architecture, task = space.architecture(space.size // 2), self.tasks(space)[0]
+        before = torch.get_rng_state()
+        first = _weights(space.build(architecture, task, seed=1))
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.rand(3)
+        assert torch.equal(_weights(space.build(architecture, task, seed=1)), first)
+        assert not torch.equal(_weights(space.build(architecture, task, seed=2)), first)
+
+    def test_sizes_are_those_of_the_network(self, space: Space) -> None:
+        """The stated parameters and operations are what the network has."""
+        for task in self.tasks(space):
+            for index in self.some(space):
+                architecture = space.architecture(index)
+                assert space.params(architecture, task) == Space.params(space, architecture, task), architecture
+                assert space.macs(architecture, task) == Space.macs(space, architecture, task), architecture
+
+    def test_networks_run_both_ways(self, space: Space) -> None:
+        """Two images give finite outputs of the task's form, and gradients."""
+        for task in self.tasks(space):
+            for index in self.some(space)[: 1 if task.image_size > 64 else None]:
+                architecture = space.architecture(index)
+                network = space.build(architecture, task, seed=0)
+                x = torch.randn(2, *task.shape, generator=torch.Generator().manual_seed(0))
+                outputs = network(x)
+                maps = (task.image_size, task.image_size) if task.outputs == "maps" else ()
+                assert outputs.shape == (2, task.num_classes, *maps)
+                outputs.square().mean().backward()
+                gradients = [p.grad for p in network.parameters() if p.grad is not None]
+                assert gradients
+                assert all(gradient.isfinite().all() for gradient in gradients), architecture
+
+    def test_sizes_are_those_of_the_baseline_proxies(self, space: Space) -> None:
+        """What the space states is what `params` and `macs` score."""
+        task = self.tasks(space)[0]
+        architecture = space.architecture(self.some(space)[-1])
+        probe = Probe(space.build(architecture, task, seed=0), torch.zeros(2, *task.shape))
+        assert space.params(architecture, task) == params(probe)
+        assert space.macs(architecture, task) == macs(probe)
+
+    def test_accuracies_are_by_index(self, space: Space) -> None:
+        """Every accuracy that the space names is read, or its file is absent."""
+        absent: list[str] = []
+        for task, known in space.truths.items():
+            assert task in TASKS
+            for which, label in known.items():
+                try:
+                    truth = space.truth(task, which)
+                except AbsentFileError as error:
+                    absent.append(str(error))
+                    continue
+                assert truth.name == f"{task}/{which}"
+                assert truth.label.startswith(label)
+                assert truth.values.shape == (space.size,)
+                assert truth.values.dtype == np.float64
+                assert np.isfinite(truth.values).any()
+                assert not np.isinf(truth.values).any()
+        if absent:
+            pytest.skip(absent[0])
+
+    @pytest.mark.parametrize("task", ["mnist", "", "CIFAR10"])
+    def test_unknown_tasks_are_refused(self, space: Space, task: str) -> None:
+        """The error says for which tasks there are accuracies."""
+        with pytest.raises(ConfigError, match=f"{space.name} has no accuracies for {task}, only for "):
+            space.truth(task)
+
+    def test_unknown_accuracies_are_refused(self, space: Space) -> None:
+        """The error names the space and the task."""
+        task = next(iter(space.truths))
+        with pytest.raises(UnknownNameError, match=f"unknown accuracy of {space.name} on {task} 'tset'"):
+            space.truth(task, "tset")
+
+    def tasks(self, space: Space) -> list[Task]:
+        """Return the tasks that there are accuracies for."""
+        return [TASKS[task] for task in space.truths]
+
+    def some(self, space: Space) -> list[int]:
+        """Return the indices of a few networks."""
+        return list(dict.fromkeys([*_ends(space), *space.sample(min(space.size, self.networks), seed=1)]))
+
+
+def _ends(space: Space) -> list[int]:
+    return [0, space.size - 1]
+
+
+def _weights(network: nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])

@@ -1,0 +1,181 @@
+"""The size space of NATS-Bench: 32,768 networks of one cell that differ in the widths of their five stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from ..datasets.tasks import Task
+from ..errors import ArchitectureError
+from .nats import TASKS, Accuracy, Release
+from .nb201.network import EDGES, Cell, ReLUConvBN, ResNetBasicblock, parse
+from .space import SPACES, Space, Truth
+
+#: What a stage may have, in the order of the index.
+WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64)
+#: The cell of all networks.
+CELL: Cell = parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|")
+
+_STAGES = 5
+#: By name, the epochs that its networks were trained for, and on what they were evaluated.
+_ACCURACIES = {f"{kind}-{epochs}": Accuracy(kind, epochs) for epochs in (90, 12, 1) for kind in ("test", "valid")}
+
+
+def widths(architecture: str) -> tuple[int, ...]:
+    """Read `c0:c1:c2:c3:c4`, the widths of the five stages.
+
+    Raises:
+        ArchitectureError: The text is not five widths of the space.
+
+    Example:
+        >>> widths("8:16:24:32:64")
+        (8, 16, 24, 32, 64)
+    """
+    known = {str(width): width for width in WIDTHS}
+    texts = architecture.split(":")
+    if len(texts) != _STAGES or not known.keys() >= set(texts):
+        raise ArchitectureError(
+            f"architecture '{architecture[:100]}': expected 5 widths as in 8:16:24:32:64, each {', '.join(known)}"
+        )
+    return tuple(known[text] for text in texts)
+
+
+class FactorizedReduce(nn.Module):
+    """The skip connection between unequal widths: 1 x 1 convolution without bias, affine batch norm.
+
+    It has the name of the benchmark's own class, which at a stride of two does reduce.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 1, bias=False)
+        self.bn = nn.BatchNorm2d(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, inputs, H, W)` to `(N, outputs, H, W)`."""
+        output: Tensor = self.bn(self.conv(x))
+        return output
+
+
+class InferCell(nn.Module):
+    """The cell: edges from node 0 change the width, the others keep it; a node is the sum of its edges."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            _operation(operation, inputs if source == 0 else outputs, outputs)
+            for operation, (source, _) in zip(CELL, EDGES, strict=True)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, inputs, H, W)` to `(N, outputs, H, W)`."""
+        nodes = [x]
+        for node in (1, 2, 3):
+            edges = [(i, source) for i, (source, target) in enumerate(EDGES) if target == node]
+            first, *others = [self.layers[i](nodes[source]) for i, source in edges]
+            total: Tensor = first
+            for term in others:
+                total = total + term
+            nodes.append(total)
+        return nodes[-1]
+
+
+def _operation(name: str, inputs: int, outputs: int) -> nn.Module:
+    if name == "nor_conv_3x3":
+        return ReLUConvBN(inputs, outputs, 3)
+    return nn.Identity() if inputs == outputs else FactorizedReduce(inputs, outputs)
+
+
+class Network(nn.Module):
+    """A whole network: stem, cell, reduction, cell, reduction, cell, head.
+
+    Args:
+        widths: Channels after each of the five in the middle; the stem has the first as well.
+        num_classes: Of the linear classifier.
+    """
+
+    def __init__(self, widths: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]))
+        self.cells = nn.ModuleList()
+        for stage, (inputs, outputs) in enumerate(_pairs(widths)):
+            block = ResNetBasicblock if _reduces(stage) else InferCell
+            self.cells.append(block(inputs, outputs))
+        self.lastact = nn.Sequential(nn.BatchNorm2d(widths[-1]), nn.ReLU())
+        self.global_pooling = nn.AdaptiveAvgPool2d(1)
+        self.classifier = nn.Linear(widths[-1], num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
+        features = self.stem(x)
+        for cell in self.cells:
+            features = cell(features)
+        logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
+        return logits
+
+
+def _pairs(widths: tuple[int, ...]) -> zip[tuple[int, int]]:
+    return zip((widths[0], *widths), widths, strict=False)
+
+
+def _reduces(stage: int) -> bool:
+    return stage % 2 == 1
+
+
+def _weights(stage: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Return the weights of a stage's convolutions, and how many batch norms of its outputs it has."""
+    if _reduces(stage):
+        return 9 * inputs * outputs + 9 * outputs**2 + inputs * outputs, 2
+    # Two of the five 3 x 3 convolutions come from node 0, as does the skip connection.
+    convolutions = 2 * 9 * inputs * outputs + 3 * 9 * outputs**2
+    return (convolutions, 5) if inputs == outputs else (convolutions + inputs * outputs, 6)
+
+
+class NatsBenchSize(Space):
+    """NATS-Bench's size space; an index is the five widths, each a digit from 8 to 64, as a number of base eight."""
+
+    name = "nats_sss"
+    size = len(WIDTHS) ** _STAGES
+    paper = "Dong et al., NATS-Bench, TPAMI 2021"
+    truths: Mapping[str, Mapping[str, str]] = {
+        task: {name: accuracy.label for name, accuracy in _ACCURACIES.items()} for task in TASKS
+    }
+
+    def architecture(self, index: int) -> str:
+        """Return the text of an official index, 0 to 32,767."""
+        return ":".join(str(WIDTHS[int(digit)]) for digit in f"{self.check_index(index):0{_STAGES}o}")
+
+    def index(self, architecture: str) -> int:
+        """Return the official index of a text."""
+        return int("".join(str(WIDTHS.index(width)) for width in widths(architecture)), len(WIDTHS))
+
+    def network(self, architecture: str, task: Task) -> nn.Module:
+        """Build the network."""
+        return Network(widths(architecture), task.num_classes)
+
+    def read_truth(self, task: str, which: str) -> Truth:
+        """Read accuracies by official index; NaN where the folder has no record."""
+        return Release("nats-sss", _ACCURACIES, self.index, self.size).truth(task, which, self.folder)
+
+    def params(self, architecture: str, task: Task) -> int:
+        """Return the number of parameters, the record's own: 11,714 to 713,674 for ten classes."""
+        channels = widths(architecture)
+        total = (27 + 2) * channels[0] + 2 * channels[-1] + (channels[-1] + 1) * task.num_classes
+        for stage, (inputs, outputs) in enumerate(_pairs(channels)):
+            weights, norms = _weights(stage, inputs, outputs)
+            total += weights + 2 * outputs * norms
+        return total
+
+    def macs(self, architecture: str, task: Task) -> int:
+        """Return the multiply-accumulates, the record's `flop`; the image size is a multiple of four."""
+        channels = widths(architecture)
+        side = task.image_size
+        total = 27 * channels[0] * side**2 + (channels[-1] + 1) * task.num_classes
+        for stage, (inputs, outputs) in enumerate(_pairs(channels)):
+            side = side // 2 if _reduces(stage) else side
+            total += _weights(stage, inputs, outputs)[0] * side**2
+        return total
+
+
+SPACES.add(NatsBenchSize.name, NatsBenchSize)

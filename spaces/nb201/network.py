@@ -1,0 +1,240 @@
+"""The networks of NAS-Bench-201, also the topology space of NATS-Bench: 15,625 cells of four nodes, five operations."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import re
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ArchitectureError
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+#: The edges (from, to) of a cell, in the order of the architecture text.
+EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+CHANNELS = 16
+CELLS_PER_STAGE = 5
+
+#: One operation per edge, in the order of `EDGES`.
+Cell = tuple[str, str, str, str, str, str]
+
+
+def parse(architecture: str) -> Cell:
+    """Read `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, each `op~j` an edge from node j.
+
+    Raises:
+        ArchitectureError: The text has another form or an unknown operation.
+
+    Example:
+        >>> parse("|none~0|+|none~0|none~1|+|skip_connect~0|none~1|nor_conv_3x3~2|")
+        ('none', 'none', 'none', 'skip_connect', 'none', 'nor_conv_3x3')
+    """
+    form = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
+    shown = architecture[:100]
+    nodes = architecture.split("+")
+    if len(nodes) != 3:
+        raise ArchitectureError(f"architecture '{shown}': expected 3 nodes as in {form}, got {len(nodes)}")
+    cell: list[str] = []
+    for node, text in enumerate(nodes, start=1):
+        edges = re.fullmatch(r"\|" + "".join(rf"([^|~+]*)~{source}\|" for source in range(node)), text)
+        if edges is None:
+            raise ArchitectureError(f"architecture '{shown}': node {node} is '{text[:100]}', expected {form}")
+        cell += edges.groups()
+    for operation in cell:
+        if operation not in OPERATIONS:
+            raise ArchitectureError(
+                f"architecture '{shown}': unknown operation '{operation[:40]}', expected {', '.join(OPERATIONS)}"
+            )
+    return cast("Cell", tuple(cell))
+
+
+def text(cell: Cell) -> str:
+    """Write a cell as the benchmark does, the inverse of `parse`."""
+    edges = iter(cell)
+    return "+".join("|" + "".join(f"{next(edges)}~{source}|" for source in range(node)) for node in (1, 2, 3))
+
+
+@functools.cache
+def cells() -> tuple[Cell, ...]:
+    """Return all cells in the order of the official release, which shuffled the product with a seed of 88."""
+    cells = cast("list[Cell]", list(itertools.product(OPERATIONS, repeat=len(EDGES))))
+    random.Random(88).shuffle(cells)
+    return tuple(cells)
+
+
+@functools.cache
+def indices() -> dict[tuple[str, ...], int]:
+    """Return the official index of every cell."""
+    return {cell: index for index, cell in enumerate(cells())}
+
+
+def unique_text(cell: Cell) -> str:
+    """Write a cell as an expression in its input, `#` for zero, as the benchmark compares cells.
+
+    Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. The
+    order of the nodes does: a few cells that are the same function keep different texts.
+    """
+    nodes = ["0"]
+    edges = iter(cell)
+    for node in (1, 2, 3):
+        terms = []
+        for source in range(node):
+            operation = next(edges)
+            if operation == "none" or nodes[source] == "#":
+                terms.append("#")
+            elif operation == "skip_connect":
+                terms.append(nodes[source])
+            else:
+                terms.append(f"({nodes[source]})@{operation}")
+        nodes.append("+".join(sorted(terms)))
+    return nodes[-1]
+
+
+@functools.cache
+def isomorphism_classes() -> tuple[int, ...]:
+    """Return, for every index, the lowest index with the same unique text: 6,466 classes."""
+    first: dict[str, int] = {}
+    return tuple(first.setdefault(unique_text(cell), index) for index, cell in enumerate(cells()))
+
+
+def reaches_output(cell: Cell) -> bool:
+    """Tell whether any path leads from the input to the output; 341 cells have none."""
+    reached = {0}
+    for (source, target), operation in zip(EDGES, cell, strict=True):
+        if operation != "none" and source in reached:
+            reached.add(target)
+    return 3 in reached
+
+
+def has_unreachable(cell: Cell) -> bool:
+    """Tell whether an operation other than `none` lies on no path from input to output; 6,180 cells have one."""
+    edges = [edge for edge, operation in zip(EDGES, cell, strict=True) if operation != "none"]
+    reached, reaching = {0}, {3}
+    for source, target in edges:
+        if source in reached:
+            reached.add(target)
+    for source, target in reversed(edges):
+        if target in reaching:
+            reaching.add(source)
+    return any(source not in reached or target not in reaching for source, target in edges)
+
+
+class ReLUConvBN(nn.Module):
+    """ReLU, convolution without bias, affine batch norm."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+        super().__init__()
+        self.op = nn.Sequential(
+            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, inputs, H, W)` to `(N, outputs, H / stride, W / stride)`."""
+        output: Tensor = self.op(x)
+        return output
+
+
+class Pooling(nn.Module):
+    """The average of 3 x 3 neighbours; what lies outside the map is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.op = nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, C, H, W)` to the same shape."""
+        output: Tensor = self.op(x)
+        return output
+
+
+class InferCell(nn.Module):
+    """The cell: nodes 0 to 3, each the sum of its edges; operations that are `none` are not built."""
+
+    def __init__(self, cell: Cell, channels: int) -> None:
+        super().__init__()
+        # Modules are made sorted by target, then source, the order in which the benchmark's own code draws weights.
+        self.layers = nn.ModuleDict(
+            {str(i): _operation(operation, channels) for i, operation in enumerate(cell) if operation != "none"}
+        )
+        self.incoming = [
+            [(str(i), source) for i, (source, t) in enumerate(EDGES) if t == target and str(i) in self.layers]
+            for target in (1, 2, 3)
+        ]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, C, H, W)` to the same shape; a node without edges is zero times its input."""
+        nodes = [x]
+        for edges in self.incoming:
+            terms = [self.layers[layer](nodes[source]) for layer, source in edges]
+            nodes.append(functools.reduce(torch.add, terms) if terms else 0 * x)
+        output: Tensor = nodes[-1]
+        return output
+
+
+class ResNetBasicblock(nn.Module):
+    """The residual block between stages: half the resolution, twice the channels, no ReLU after the sum."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv_a = ReLUConvBN(inputs, outputs, 3, stride=2)
+        self.conv_b = ReLUConvBN(outputs, outputs, 3)
+        self.downsample = nn.Sequential(nn.AvgPool2d(2, stride=2), nn.Conv2d(inputs, outputs, 1, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, C, H, W)` to `(N, 2C, H/2, W/2)`."""
+        residual: Tensor = self.conv_b(self.conv_a(x))
+        total: Tensor = residual + self.downsample(x)
+        return total
+
+
+class Network(nn.Module):
+    """A whole network: stem, three stages of cells with 1, 2 and 4 times the channels, head.
+
+    Modules have the names and the nesting of the benchmark's own code: its checkpoints load, and proxies whose authors
+    choose modules by class name or count containers find the same ones.
+
+    Args:
+        cell: Its cell.
+        num_classes: Of the linear classifier.
+        channels: Of the first stage.
+        cells: Per stage.
+    """
+
+    def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
+        self.cells = nn.ModuleList()
+        for width in (channels, 2 * channels, 4 * channels):
+            if width != channels:
+                self.cells.append(ResNetBasicblock(width // 2, width))
+            self.cells.extend(InferCell(cell, width) for _ in range(cells))
+        self.lastact = nn.Sequential(nn.BatchNorm2d(4 * channels), nn.ReLU())
+        self.global_pooling = nn.AdaptiveAvgPool2d(1)
+        self.classifier = nn.Linear(4 * channels, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
+        features = self.stem(x)
+        for cell in self.cells:
+            features = cell(features)
+        logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
+        return logits
+
+
+def _operation(name: str, channels: int) -> nn.Module:
+    match name:
+        case "skip_connect":
+            return nn.Identity()
+        case "nor_conv_1x1":
+            return ReLUConvBN(channels, channels, 1)
+        case "nor_conv_3x3":
+            return ReLUConvBN(channels, channels, 3)
+        case "avg_pool_3x3":
+            return Pooling()
+    raise ArchitectureError(f"unknown operation '{name}', expected {', '.join(OPERATIONS)}")

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from zcbench.bench.report.tracking import track
+from zcbench.bench.results.ranking import select, summarise
+from zcbench.bench.scoring.runner import run
+from zcbench.bench.scoring.store import Store
+from zcbench.bench.study.config import StudyConfig
+from zcbench.bench.study.resolve import resolve
+
+
+def records(path: Path) -> list[Any]:
+    """Read an offline run, LevelDB framing around protobuf records: a private format, read by this test alone."""
+    from wandb.proto import wandb_internal_pb2
+
+    content, position, pending, found = path.read_bytes(), 7, b"", []
+    while position + 7 <= len(content):
+        if 32768 - position % 32768 < 7:  # no header fits in the rest of a block
+            position += 32768 - position % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", content[position : position + 7])
+        if position + 7 + length > len(content):  # still being written
+            break
+        pending += content[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in {1, 4}:  # whole, or the last piece
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(pending)
+            found.append(record)
+            pending = b""
+    return found
+
+
+# wandb leaves sockets and files to the interpreter's end.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_MODE")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "nobody"))
+    study = resolve(
+        StudyConfig(
+            dataset="cifar10-samples",
+            accuracy="analog-baseline",
+            proxies=["params", "vote"],
+            sample=5,
+            batch_sizes=[2],
+            out=str(tmp_path / "results"),
+        )
+    )
+    run(study)
+    rows = select(Store(study.out), study.recipe)
+    rankings = summarise(study.recipe, rows)
+    line = track(study, rows, rankings)
+
+    assert line.startswith("tracked offline; to upload: wandb sync ")
+    folder = Path(line.rsplit(" ", 1)[1])
+    (log,) = folder.glob("*.wandb")
+    deadline = time.monotonic() + 60  # wandb writes the last block after it has said that it is finished
+    found = records(log)
+    while not any(r.HasField("exit") for r in found) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = records(log)
+    start = next(r.run for r in found if r.HasField("run"))
+    config = {update.key: json.loads(update.value_json) for update in start.config.update}
+    assert config["space"] == "nb201"
+    assert config["batches"] == {"2/0": study.batches[2, 0].hash}
+    assert config["environment"]["torch"]
+
+    history: dict[str, dict[str, Any]] = {}
+    for record in found:
+        for item in record.history.item:
+            *path, field = list(item.nested_key) or [item.key]
+            history.setdefault("/".join(path), {})[field] = json.loads(item.value_json)
+    tables = {name: value for name, value in history.items() if value.get("_type") == "table-file"}
+    table = json.loads((folder / "files" / tables["correlations"]["path"]).read_text())
+    lines = [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+    assert [line["proxy"] for line in lines] == [ranking.proxy for ranking in rankings]
+    assert [line["pool"] for line in lines] == [ranking.pool for ranking in rankings]
+    assert lines[0]["rho"] == pytest.approx(rankings[0].correlation.rho)
+    scatters = [key for key in tables if "scatter" in key]
+    everything = {"params", "vote", "synflow", "jacob_cov", "snip"}
+    assert {name for name in everything if any(f"/{name}/" in key for key in scatters)} == everything
+    points = json.loads((folder / "files" / tables[next(k for k in scatters if "params" in k)]["path"]).read_text())
+    assert points["columns"] == ["score", "accuracy", "architecture"]
+    assert len(points["data"]) == 5
+
+    artifacts = [r.request.log_artifact.artifact for r in found if r.request.HasField("log_artifact")]
+    artifacts += [r.artifact for r in found if r.HasField("artifact")]
+    entry = next(e for a in artifacts if a.type == "scores" for e in a.manifest.contents)
+    assert entry.path == "scores.parquet"
+    assert pq.read_table(entry.local_path).num_rows == len(rows)
+
+
+def test_tracking_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    study = resolve(
+        StudyConfig(
+            dataset="cifar10-samples",
+            accuracy="analog-baseline",
+            proxies=["params"],
+            sample=3,
+            batch_sizes=[2],
+            out=str(tmp_path / "results"),
+        )
+    )
+    run(study)
+    rows = select(Store(study.out), study.recipe)
+    assert track(study, rows, summarise(study.recipe, rows)) == "not tracked: WANDB_MODE is disabled"

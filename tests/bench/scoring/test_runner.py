@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from zcbench.bench.results.ranking import select, summarise
+from zcbench.bench.scoring.jobs import missing
+from zcbench.bench.scoring.runner import _quiet_lightning, run
+from zcbench.bench.scoring.store import KEY, Store
+from zcbench.bench.study.config import StudyConfig, TrainerConfig
+from zcbench.bench.study.resolve import resolve
+from zcbench.errors import ConfigError, UnknownNameError
+
+CHEAP = ["params", "l2_norm", "grad_norm", "jacob_cov", "naswot", "synflow"]
+
+
+def config(out: Path, **changes: object) -> StudyConfig:
+    return dataclasses.replace(
+        StudyConfig(
+            dataset="cifar10-samples",
+            accuracy="analog-baseline",
+            proxies=CHEAP,
+            sample=4,
+            batch_sizes=[2],
+            out=str(out),
+            tracker="none",
+        ),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def scores(study_config: StudyConfig) -> pd.DataFrame:
+    study = resolve(study_config)
+    assert run(study)
+    frame = select(Store(study.out), study.recipe).sort_values(list(KEY), ignore_index=True)
+    return frame[[*KEY, "value", "status"]]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return scores(config(tmp_path_factory.mktemp("one") / "results"))
+
+
+def test_every_score_is_a_row_that_says_what_produced_it(reference: pd.DataFrame) -> None:
+    assert len(reference) == 4 * len(CHEAP)
+    assert not reference.isna().any(axis=None)
+    assert set(reference["batch_hash"]).issubset({resolve(config(Path("unused"))).batches[2, 0].hash})
+    assert set(reference["device"]) == {"cpu"}
+    assert (reference["status"] == "ok").sum() >= 20
+
+
+def test_two_workers_give_the_same_to_the_last_digit(reference: pd.DataFrame, tmp_path: Path) -> None:
+    two = scores(config(tmp_path / "results", trainer=TrainerConfig(devices=2)))
+    pd.testing.assert_frame_equal(two, reference, check_exact=True)
+    assert len(Store(tmp_path / "results").parts()) == 2  # each worker joined its own
+
+
+def test_float64_is_another_score_of_nearly_the_same_value(reference: pd.DataFrame, tmp_path: Path) -> None:
+    double = scores(config(tmp_path / "results", precision="float64"))
+    assert set(double["device"]) == {"cpu float64"}
+    np.testing.assert_allclose(double["value"], reference["value"], rtol=2e-3)
+    exact = reference["proxy"].isin(["params"]).to_numpy()
+    np.testing.assert_allclose(double["value"][exact], reference["value"][exact], rtol=1e-12)
+
+
+def test_nothing_is_computed_twice(reference: pd.DataFrame, tmp_path: Path) -> None:
+    first = config(tmp_path / "results", sample=2, proxies=CHEAP[:3])
+    scores(first)
+    assert missing(resolve(first), Store(Path(first.out))) == []
+    more = resolve(config(tmp_path / "results"))
+    lacking = {
+        (job.architecture, name) for job in missing(more, Store(more.out)) for work in job.work for name in work.proxies
+    }
+    assert len(lacking) == 4 * len(CHEAP) - 2 * 3
+    # Joined from two runs, in another order and with other neighbours: the same numbers.
+    pd.testing.assert_frame_equal(scores(config(tmp_path / "results")), reference, check_exact=True)
+    records = [json.loads(path.read_text()) for path in sorted((tmp_path / "results" / "runs").glob("*.json"))]
+    assert sorted(record["scored"] for record in records) == [2, 4]
+    assert records[0]["environment"]["torch"] == torch.__version__
+
+
+def test_a_run_that_is_told_to_end_ends_with_the_network_under_way(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "zcbench", "run", "--sample", "200", "--batch_sizes", "[4]", "--tracker", "none"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not Store(tmp_path / "results").parts() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    kept = Store(tmp_path / "results").read()
+    assert 0 < len(kept) < 12 * 200
+    assert len(kept) % 12 == 0
+
+
+def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path) -> None:
+    arguments = ["--sample", "12", "--batch_sizes", "[4]", "--tracker", "none", "--trainer.devices", "2"]
+
+    def command(out: str) -> list[str]:
+        return [sys.executable, "-m", "zcbench", "run", *arguments, "--out", out, "--format", "csv"]
+
+    process = subprocess.Popen(command("killed"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(Store(tmp_path / "killed").parts()) < 4 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = len(Store(tmp_path / "killed").read())
+    assert 0 < kept < 12 * 12
+    again = subprocess.run(command("killed"), cwd=tmp_path, capture_output=True, text=True, check=True)
+    whole = subprocess.run(command("whole"), cwd=tmp_path, capture_output=True, text=True, check=True)
+    # All but the cost column, which is a measurement.
+    pd.testing.assert_frame_equal(*(_without_cost(done.stdout) for done in (again, whole)), check_exact=True)
+    frames = [Store(tmp_path / name).read().sort_values(list(KEY), ignore_index=True) for name in ("killed", "whole")]
+    pd.testing.assert_frame_equal(frames[0][[*KEY, "value"]], frames[1][[*KEY, "value"]], check_exact=True)
+
+
+def _without_cost(text: str) -> pd.DataFrame:
+    import io
+
+    return pd.read_csv(io.StringIO(text)).drop(columns="ms")
+
+
+def test_seeds_and_protocol_batches(tmp_path: Path) -> None:
+    frame = scores(
+        config(tmp_path / "results", proxies=["l2_norm", "eznas_a"], sample=1, batch_sizes=[2, 3], seeds=[0, 1])
+    )
+    assert len(frame) == 2 * 2 * 2
+    assert frame["batch_hash"].nunique() == 4
+    assert frame.groupby("proxy")["value"].nunique().to_dict() == {"eznas_a": 4, "l2_norm": 2}
+
+
+def test_networks_without_a_path_never_end_a_run(tmp_path: Path) -> None:
+    # The first dead cell of this sample: its jacob_cov does not exist and its zen is minus infinity.
+    study = resolve(config(tmp_path / "results", proxies=["params", "jacob_cov", "zen"]))
+    dead = tuple(
+        study.space.index(text)
+        for text in (
+            "|nor_conv_3x3~0|+|nor_conv_1x1~0|skip_connect~1|+|none~0|none~1|none~2|",
+            "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|",
+        )
+    )
+    study = dataclasses.replace(study, indices=(*study.indices, *dead))
+    run(study)
+    rankings = {r.proxy: r for r in summarise(study.recipe, select(Store(study.out), study.recipe))}
+    assert rankings["params"].coverage == 1
+    assert rankings["jacob_cov"].coverage == pytest.approx(4 / 6)
+    assert rankings["jacob_cov"].failures == {"nan": 2}
+    assert rankings["zen"].failures == {"-inf": 2}
+    assert rankings["jacob_cov"].correlation.n == 4
+
+
+def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from zcbench.proxies import PROXIES
+
+    def broken(probe: object) -> float:
+        raise ArithmeticError("planted")
+
+    monkeypatch.setitem(PROXIES._items, "params", dataclasses.replace(PROXIES["params"], function=broken))
+    study = resolve(config(tmp_path / "results", proxies=["params", "l2_norm"], sample=2))
+    run(study)
+    rows = Store(study.out).read().set_index("proxy")
+    assert set(rows.loc["params", "status"]) == {"error"}
+    assert set(rows.loc["params", "message"]) == {"ArithmeticError: planted"}
+    assert np.isnan(rows.loc["params", "value"]).all()
+    assert np.isfinite(rows.loc["l2_norm", "value"]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "text"),
+    [
+        ({"space": "nb20l"}, UnknownNameError, "did you mean nb201"),
+        ({"dataset": "cifar-10"}, UnknownNameError, "did you mean cifar10"),
+        ({"proxies": ["nasvot"]}, UnknownNameError, "did you mean naswot"),
+        ({"accuracy": "test200"}, UnknownNameError, "did you mean test-200"),
+        ({"proxies": ["zen", "zen"]}, ConfigError, "proxies.*zen twice"),
+        ({"sample": 15_626}, ConfigError, "sample.*1 to 15625.*15626"),
+        ({"sample": -1}, ConfigError, "sample.*1 to 15625.*-1"),
+        ({"batch_sizes": [0]}, ConfigError, "batch_sizes.*1 to 20.*got 0"),
+        ({"batch_sizes": [-4]}, ConfigError, "batch_sizes.*1 to 20.*got -4"),
+        ({"batch_sizes": [21]}, ConfigError, "batch_sizes.*1 to 20.*got 21"),
+        ({"batch_sizes": [2, 2]}, ConfigError, "batch_sizes.*2 twice"),
+        ({"seeds": []}, ConfigError, "seeds"),
+        ({"seeds": [-1]}, ConfigError, "seeds"),
+        ({"seeds": [2**32]}, ConfigError, "seeds"),
+        ({"sample_seed": -1}, ConfigError, "sample_seed"),
+        ({"resamples": 0}, ConfigError, "resamples"),
+        ({"version": 2}, ConfigError, "version"),
+        ({"trainer": TrainerConfig(devices=0)}, ConfigError, "devices"),
+    ],
+    ids=str,
+)
+def test_bad_studies_are_refused_before_anything_is_written(
+    changes: dict[str, object], error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=text):
+        resolve(config(tmp_path / "results", **changes))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_impossible_trainer_is_a_user_error(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has the GPU that the test expects to be absent")
+    with pytest.raises(ConfigError, match="trainer"):
+        run(resolve(config(tmp_path / "results", trainer=TrainerConfig(accelerator="gpu"))))
+
+
+@pytest.mark.parametrize(("inference_mode", "enabled"), [(True, True), (False, False)])
+def test_lightning_hides_gradients_unless_both_are_set(inference_mode: bool, enabled: bool) -> None:
+    """Why the runner sets inference_mode=False and opens enable_grad: without either, a plain step has no gradient."""
+
+    class Step(pl.LightningModule):
+        def predict_step(self, batch: Tensor, batch_idx: int) -> bool:
+            with torch.set_grad_enabled(enabled):
+                weight = nn.Parameter(torch.ones(1))
+                return (weight * batch).requires_grad and not weight.is_inference()
+
+    with _quiet_lightning():
+        trainer = pl.Trainer(
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            inference_mode=inference_mode,
+        )
+        (found,) = trainer.predict(Step(), DataLoader(torch.ones(1, 1), batch_size=1))
+    assert not found
+
+
+def test_spawned_workers_give_the_same(reference: pd.DataFrame, tmp_path: Path) -> None:
+    script = tmp_path / "spawned.py"
+    script.write_text(
+        "import sys\n"
+        "from zcbench.__main__ import main\n"
+        "if __name__ == '__main__':\n"
+        f"    sys.exit(main(['run', '--sample', '4', '--batch_sizes', '[2]', '--proxies', '{json.dumps(CHEAP)}',\n"
+        "        '--tracker', 'none', '--trainer.devices', '2', '--trainer.strategy', 'ddp_spawn']))\n"
+    )
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True, env=environment)
+    found = Store(tmp_path / "results").read().sort_values(list(KEY), ignore_index=True)
+    pd.testing.assert_frame_equal(found[[*KEY, "value", "status"]], reference, check_exact=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_nearly_the_same_under_its_own_key(reference: pd.DataFrame, tmp_path: Path) -> None:
+    found = scores(config(tmp_path / "results", trainer=TrainerConfig(accelerator="gpu")))
+    assert set(found["device"]) == {"cuda"}
+    np.testing.assert_allclose(found["value"], reference["value"], rtol=1e-2)

@@ -1,0 +1,439 @@
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as given_any
+from hypothesis import settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from zcbench.bench.stats.coefficients import coefficients, correlate, interval, kendall, resamples, spearman, top
+from zcbench.bench.stats.conditional import (
+    Conditional,
+    agreement,
+    among,
+    ceiling,
+    given,
+    partial,
+    representatives,
+    sign_change,
+    within,
+)
+
+Vector = NDArray[np.float64]
+VALUES = st.integers(1, 25).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(-9, 9).map(float), min_size=n, max_size=n).map(np.array)] * 3)
+)
+COEFFICIENTS = (spearman, kendall)
+
+
+def draw(n: int, levels: int | None, seed: int) -> Vector:
+    generator = np.random.RandomState(seed)
+    values = generator.randint(levels, size=n) if levels else generator.standard_normal(n)
+    return np.asarray(values, dtype=np.float64)
+
+
+def near(values: Any) -> Any:
+    return pytest.approx(values, rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+def written_out(weights: Vector, *columns: Vector) -> list[Vector]:
+    return [np.repeat(column, weights.astype(int)) for column in columns]
+
+
+def residual_correlation(x: Vector, y: Vector, z: Vector) -> float:
+    """Pearson's correlation of what regression of the ranks on the ranks of z leaves."""
+    ranks = [stats.rankdata(v) for v in (x, y)]
+    design = np.column_stack([np.ones(len(x)), *(stats.rankdata(v) for v in z.T)])
+    left = [r - design @ np.linalg.lstsq(design, r, rcond=None)[0] for r in ranks]
+    return float(stats.pearsonr(*left).statistic)
+
+
+def first_order(f: Any, x: Vector, y: Vector, z: Vector) -> float:
+    xy, xz, yz = f(x, y), f(x, z), f(y, z)
+    return float((xy - xz * yz) / math.sqrt((1 - xz**2) * (1 - yz**2)))
+
+
+def of(found: Conditional) -> tuple[float, float]:
+    return found.rho, found.tau
+
+
+def size_effect(n: int, seed: int = 0) -> tuple[Vector, Vector, Vector]:
+    """Scores and accuracies that grow with size, but fall against each other beside it."""
+    size, other = draw(n, 12, seed), draw(n, None, seed + 1)
+    return size + other / 2, size - other / 2 + draw(n, None, seed + 2) / 9, size
+
+
+@pytest.mark.parametrize("levels", [None, 6])
+def test_partial_is_of_residuals_and_of_the_formula(levels: int | None) -> None:
+    x, y, z = (draw(80, levels, seed) for seed in range(3))
+    x, y = x + z, y + 2 * z
+    found = given(x[:, None], y, z, resamples(80, 0), coefficients(x[:, None], y))
+    assert found.n == 80
+    assert found.rho == near(residual_correlation(x, y, z[:, None]))
+    assert of(found) == near(tuple(first_order(f, x, y, z) for f in COEFFICIENTS))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_partial_given_several(count: int) -> None:
+    x, y, *z = (draw(80, 30, seed) for seed in range(2 + count))
+    x, y = x + sum(z), y + z[0] - z[1]
+    columns = np.column_stack(z)
+    found = given(x[:, None], y, columns, resamples(80, 0), coefficients(x[:, None], y))
+    assert found.rho == near(residual_correlation(x, y, columns))
+    # The order in which covariates are taken out does not matter.
+    turned = given(x[:, None], y, columns[:, ::-1], resamples(80, 0), coefficients(x[:, None], y))
+    assert of(turned) == near(of(found))
+
+
+def test_partial_of_a_matrix_by_hand() -> None:
+    matrix = np.array([[1, 0.5, 0.6], [0.5, 1, 0.8], [0.6, 0.8, 1]])
+    assert float(partial(matrix)) == near((0.5 - 0.48) / (0.8 * 0.6))
+    assert float(partial(matrix[:2, :2])) == 0.5
+    assert partial(np.stack([matrix, matrix])).tolist() == near([(0.5 - 0.48) / 0.48] * 2)
+
+
+@given_any(VALUES, st.sampled_from([lambda v: v**3, lambda v: -2 * v + 1, np.exp]))
+@settings(deadline=None, max_examples=40)
+def test_partial_does_not_look_at_the_scale_of_the_covariate(values: Any, monotone: Any) -> None:
+    x, y, z = values
+    overall, none = coefficients(x[:, None], y), resamples(len(x), 0)
+    assert of(given(x[:, None], y, monotone(z), none, overall)) == near(of(given(x[:, None], y, z, none, overall)))
+
+
+def test_partial_turns_round_with_the_scores() -> None:
+    x, y, z = size_effect(60)
+    overall, weights = coefficients(x[:, None], y), resamples(60, 50)
+    there, back = given(x[:, None], y, z, weights, overall), given(-x[:, None], y, z, weights, overall)
+    assert (back.rho, back.rho_low, back.rho_high) == near((-there.rho, -there.rho_high, -there.rho_low))
+    assert (back.tau, back.tau_low, back.tau_high) == near((-there.tau, -there.tau_high, -there.tau_low))
+
+
+@pytest.mark.parametrize("function", [np.exp, lambda z: -z, lambda z: z])
+def test_what_follows_from_the_covariate_is_nan(function: Any) -> None:
+    z, y = draw(60, 9, 0), draw(60, None, 1)
+    found = given(function(z)[:, None], y, z, resamples(60, 20), coefficients(z[:, None], y))
+    assert all(map(math.isnan, [*of(found), found.rho_low, found.tau_high]))
+    assert not found.rho_sign_change
+    constant = given(y[:, None], y, np.ones(60), resamples(60, 0), coefficients(z[:, None], y))
+    assert all(map(math.isnan, of(constant)))
+
+
+def test_partial_interval_is_of_resamples_written_out() -> None:
+    x, y, z = (draw(30, 8, seed) for seed in range(3))
+    weights = resamples(30, 40)
+    found = given(x[:, None], y, z, weights, coefficients(x[:, None], y))
+    for f, ends in ((spearman, (found.rho_low, found.rho_high)), (kendall, (found.tau_low, found.tau_high))):
+        assert ends == near(interval(np.array([first_order(f, *written_out(w, x, y, z)) for w in weights])))
+
+
+def test_seeds_are_averaged_and_faulty_scores_left_out() -> None:
+    scores, truth, z = draw(160, None, 0).reshape(40, 4), draw(40, None, 1), draw(40, 5, 2)
+    labels, keep = draw(40, 3, 3), np.arange(40) % 3 > 0
+    scores[:9, 0], scores[9, 1], scores[10], scores[:, 3] = math.nan, math.inf, -math.inf, math.nan
+    overall, weights = coefficients(scores, truth), resamples(40, 30)
+    for f in (
+        lambda s, t, w, i: given(s, t, z[i], w, overall),
+        lambda s, t, w, i: within(s, t, labels[i], w, overall)[0],
+        lambda s, t, w, i: among(s, t, keep[i], w, overall),
+    ):
+        whole = f(scores, truth, weights, slice(None))
+        singles = []
+        for column in scores.T[:3]:
+            i = np.isfinite(column)
+            singles.append(of(f(column[i, None], truth[i], weights[:, i], i)))
+        assert of(whole) == near(tuple(np.mean(singles, axis=0)))
+        assert not math.isnan(whole.rho_low)
+
+
+def test_networks_without_covariate_are_left_out() -> None:
+    x, y, z = size_effect(60)
+    overall, weights = coefficients(x[:, None], y), resamples(60, 30)
+    z[[3, 8]] = math.nan, math.inf
+    rest = np.isfinite(z)
+    found = given(x[:, None], y, z, weights, overall)
+    assert found.n == 58
+    assert found == given(x[rest, None], y[rest], z[rest], weights[:, rest], overall)
+
+
+def test_size_can_change_the_sign() -> None:
+    x, y, size = size_effect(300)
+    scores, weights = x[:, None], resamples(300, 200)
+    overall = correlate(scores, y, weights)
+    assert overall.rho > 0.9
+    for found in (given(scores, y, size, weights, overall), within(scores, y, size, weights, overall)[0]):
+        assert found.rho < -0.5
+        assert found.rho_high < 0
+        assert found.rho_sign_change
+        assert found.tau_sign_change
+    # Without resamples nobody knows whether the interval excludes 0.
+    assert not given(scores, y, size, resamples(300, 0), overall).rho_sign_change
+
+
+@pytest.mark.parametrize(
+    ("overall", "value", "low", "high", "expected"),
+    [
+        (0.5, -0.2, -0.3, -0.1, True),
+        (-0.5, 0.2, 0.1, 0.3, True),
+        (0.5, -0.2, -0.3, 0.1, False),
+        (0.5, 0.2, 0.1, 0.3, False),
+        (0.0, -0.2, -0.3, -0.1, False),
+        (math.nan, -0.2, -0.3, -0.1, False),
+        (0.5, math.nan, math.nan, math.nan, False),
+        (0.5, -0.2, math.nan, math.nan, False),
+    ],
+)
+def test_sign_change(overall: float, value: float, low: float, high: float, expected: bool) -> None:
+    assert sign_change(overall, value, low, high) is expected
+
+
+def test_groups_by_hand() -> None:
+    # Three groups: in order, against it, and of two networks, which say nothing.
+    scores = np.array([[1.0], [2], [3], [1], [2], [3], [4], [1], [2]])
+    truth = np.array([10.0, 20, 30, 9, 8, 7, 6, 1, 2])
+    labels = np.array([4, 4, 4, 2, 2, 2, 2, 7, 7])
+    found, groups = within(scores, truth, labels, resamples(9, 0), coefficients(scores, truth))
+    rows = [(g.value, g.n, g.rho, g.tau) for g in groups]
+    assert rows[:2] == [(2, 4, -1, -1), (4, 3, 1, 1)]
+    assert rows[2][:2] == (7, 2)
+    assert math.isnan(rows[2][2])
+    # Weighted by pairs: 6 of -1 and 3 of 1.
+    assert (found.n, *of(found)) == near((7, -1 / 3, -1 / 3))
+
+
+def test_groups_take_any_labels() -> None:
+    scores, truth = draw(24, None, 0).reshape(12, 2), draw(12, None, 1)
+    overall, none = coefficients(scores, truth), resamples(12, 0)
+    scores[0], scores[3, 1] = math.nan, math.inf
+    _, groups = within(scores, truth, np.array(["none", "one", "two"] * 4), none, overall)
+    assert [(g.value, g.n) for g in groups] == [("none", 3), ("one", 4), ("two", 4)]
+    for offset, group in enumerate(groups):
+        alone = coefficients(scores[offset::3], truth[offset::3])
+        assert (group.rho, group.tau) == near((alone.rho, alone.tau))
+    nothing, groups = within(np.empty((0, 1)), np.empty(0), np.empty(0), resamples(0, 3), overall)
+    assert (nothing.n, math.isnan(nothing.rho), groups) == (0, True, [])
+
+
+def test_within_one_group_is_overall() -> None:
+    scores, truth, weights = draw(90, None, 0).reshape(30, 3), draw(30, None, 1), resamples(30, 40)
+    scores[4, 1] = math.nan
+    overall = correlate(scores, truth, weights)
+    for found in (
+        within(scores, truth, np.zeros(30), weights, overall)[0],
+        among(scores, truth, np.ones(30, dtype=bool), weights, overall),
+    ):
+        known = {name: value for name, value in asdict(overall).items() if name in asdict(found)}
+        assert asdict(found) == near(known | {"rho_sign_change": False, "tau_sign_change": False})
+
+
+def test_within_interval_is_of_resamples_written_out() -> None:
+    x, y, labels, weights = draw(40, 9, 0), draw(40, None, 1), draw(40, 3, 2), resamples(40, 30)
+    found, _ = within(x[:, None], y, labels, weights, coefficients(x[:, None], y))
+    for f, ends in ((spearman, (found.rho_low, found.rho_high)), (kendall, (found.tau_low, found.tau_high))):
+        pooled = []
+        for w in weights:
+            drawn = [written_out(w[labels == g], x[labels == g], y[labels == g]) for g in range(3)]
+            pairs = [len(a) * (len(a) - 1) for a, _ in drawn]
+            pooled.append(np.average([f(*pair) for pair in drawn], weights=pairs))
+        assert ends == near(interval(np.array(pooled)))
+
+
+def test_among_is_of_the_rest() -> None:
+    scores, truth, weights = draw(80, None, 0).reshape(40, 2), draw(40, None, 1), resamples(40, 30)
+    keep = draw(40, 3, 2) > 0
+    overall = correlate(scores, truth, weights)
+    found, rest = among(scores, truth, keep, weights, overall), correlate(scores[keep], truth[keep], weights[:, keep])
+    assert (found.n, *of(found)) == near((rest.n, rest.rho, rest.tau))
+    assert (found.rho_low, found.tau_high) == near((rest.rho_low, rest.tau_high))
+    nobody = among(scores, truth, np.zeros(40, dtype=bool), weights, overall)
+    assert nobody.n == 0
+    assert all(map(math.isnan, of(nobody)))
+
+
+def test_representatives_are_the_first_of_their_class() -> None:
+    assert representatives(np.array([3, 1, 3, 2, 1])).tolist() == [True, True, False, True, False]
+    assert representatives(np.array(["a", "a", "b"])).tolist() == [True, False, True]
+    assert representatives(np.empty(0)).tolist() == []
+
+
+X, NONE = np.ones((4, 1)), np.ones((2, 4))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (given, (X, np.arange(4.0), np.ones(3), NONE), r"covariates: expected \(4,\) or \(4, some\), got \(3,\)"),
+        (given, (X, np.arange(4.0), np.ones((4, 1, 1)), NONE), r"covariates: expected \(4,\) or"),
+        (given, (X, np.arange(4.0), np.ones(4), NONE[:, :3]), r"weights: expected \(resamples, 4\), got \(2, 3\)"),
+        (given, (X[:3], np.arange(3.0), np.ones(3), np.ones(3)), r"weights: expected \(resamples, 3\), got \(3,\)"),
+        (given, (X, np.array([1, 2, 3, math.nan]), np.ones(4), NONE), "got 1 of 4 that are not"),
+        (within, (X, np.arange(4.0), np.ones(3), NONE), r"labels: expected \(4,\), got \(3,\)"),
+        (within, (X, np.arange(4.0), np.array([1, 2, 3, math.nan]), NONE), "labels: expected one for every network"),
+        (within, (X[:3], np.arange(4.0), np.ones(4), NONE), r"scores: expected \(n, seeds\)"),
+        (within, (X[:, 0], np.arange(4.0), np.ones(4), NONE), r"scores: expected \(n, seeds\)"),
+        (among, (X, np.arange(4.0), np.ones(4), NONE), r"keep: expected \(4,\) of bool, got \(4,\) of float64"),
+        (among, (X, np.arange(4.0), np.ones(3, dtype=bool), NONE), r"keep: expected \(4,\) of bool, got \(3,\)"),
+    ],
+)
+def test_faulty_input_is_refused(function: Any, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        function(*arguments, coefficients(draw(9, None, 0)[:, None], draw(9, None, 1)))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("levels", [None, 5])
+def test_agreement_equals_scipy(levels: int | None) -> None:
+    columns = draw(240, levels, 0).reshape(60, 4)
+    columns[:, 3] = columns[:, 0] ** 3
+    columns[2, 1], columns[5, 2] = math.nan, math.inf
+    found = agreement(columns)
+    common = np.delete(columns, [2, 5], axis=0)
+    assert found.n == 58
+    assert found.rho.tolist() == [near(row) for row in np.asarray(stats.spearmanr(common).statistic).tolist()]
+    for a in range(4):
+        expected = [stats.kendalltau(common[:, a], common[:, b]).statistic for b in range(4)]
+        assert found.tau[a].tolist() == near(expected)
+    assert found.rho[0, 3] == 1
+
+
+def test_agreement_with_a_constant_is_nan() -> None:
+    columns = np.column_stack([np.arange(5.0), np.ones(5), [1, 3, 2, 5, 4]])
+    for matrix in (agreement(columns).rho, agreement(columns).tau):
+        assert np.isnan(matrix).tolist() == [[False, True, False], [True] * 3, [False, True, False]]
+        assert matrix[0, 0] == matrix[2, 2] == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_agreement_of_few_networks_is_nan(n: int) -> None:
+    found = agreement(draw(2 * n, None, 0).reshape(n, 2))
+    assert found.n == n
+    assert np.isnan(found.rho).all()
+    assert np.isnan(found.tau).all()
+    nothing = agreement(np.full((5, 2), math.nan))
+    assert (nothing.n, bool(np.isnan(nothing.rho).all())) == (0, True)
+
+
+@pytest.mark.parametrize("columns", [np.ones(3), np.ones((3, 0))])
+def test_agreement_refuses_no_columns(columns: Vector) -> None:
+    with pytest.raises(ValueError, match=r"columns: expected \(n, columns\)"):
+        agreement(columns)
+
+
+def noisy(n: int, runs: int, noise: float, missing: float = 0, seed: int = 0) -> tuple[Vector, Vector]:
+    generator = np.random.RandomState(seed)
+    true = generator.standard_normal(n)
+    found = true[:, None] + noise * generator.standard_normal((n, runs))
+    found[generator.rand(n, runs) < missing] = math.nan
+    return true, found
+
+
+def test_ceiling_by_its_formula() -> None:
+    _, runs = noisy(50, 3, 0.5)
+    runs[:10, 2] = math.nan
+    found = ceiling(runs, resamples(50, 0))
+    r = np.mean([spearman(runs[:, 0], runs[:, 1]), *(spearman(runs[10:, a], runs[10:, 2]) for a in (0, 1))])
+    k = 50 / (10 / 2 + 40 / 3)
+    assert (found.n, found.runs, found.single) == near((50, k, r))
+    assert found.reliability == near(k * r / (1 + (k - 1) * r))
+    assert found.rho == near(math.sqrt(found.reliability))
+    assert math.isnan(found.rho_low)
+
+
+@pytest.mark.parametrize(("noise", "missing"), [(0.1, 0), (0.5, 0), (1, 0), (0.5, 0.3)])
+def test_ceiling_is_what_the_truth_attains(noise: float, missing: float) -> None:
+    true, runs = noisy(4000, 4, noise, missing)
+    known = np.isfinite(runs).any(1)
+    attained = spearman(true[known], np.nanmean(runs[known], axis=1))
+    found = ceiling(runs, resamples(4000, 100))
+    assert found.rho == pytest.approx(attained, abs=0.01)
+    assert found.rho_low < found.rho < found.rho_high
+    assert found.rho_high - found.rho_low < 0.03
+
+
+def test_ceiling_inside_the_top_is_not_what_noise_has_chosen() -> None:
+    true, runs = noisy(20_000, 3, 0.3)
+    generator = np.random.RandomState(1)
+    chosen = top(true + 0.3 * generator.standard_normal(20_000))
+    attained = spearman(true[chosen], (true + 0.3 / math.sqrt(3) * generator.standard_normal(20_000))[chosen])
+    found = ceiling(runs, resamples(20_000, 20), share=0.1)
+    assert found.rho == pytest.approx(attained, abs=0.02)
+    # Among those that their own noise has chosen, less is attained.
+    mean = runs.mean(axis=1)
+    assert spearman(true[top(mean)], mean[top(mean)]) < found.rho - 0.05
+
+
+def test_ceiling_interval_is_of_resamples_written_out() -> None:
+    _, runs = noisy(40, 2, 0.5)
+    weights = resamples(40, 30)
+    found = ceiling(runs, weights)
+    drawn = np.array([spearman(*written_out(w, *runs.T)) for w in weights])
+    assert (found.rho_low, found.rho_high) == near(interval(np.sqrt(2 * drawn / (1 + drawn))))
+
+
+def test_ceiling_of_noise_is_zero() -> None:
+    runs = np.column_stack([np.arange(20.0), -np.arange(20.0)])
+    assert (ceiling(runs, resamples(20, 5)).single, ceiling(runs, resamples(20, 5)).rho) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    "runs", [np.empty((0, 2)), np.ones((5, 0)), np.arange(5.0)[:, None], np.full((5, 2), math.nan), np.ones((5, 3))]
+)
+def test_ceiling_without_two_runs_is_nan(runs: Vector) -> None:
+    for share in (None, 0.5):
+        found = ceiling(runs, resamples(len(runs), 3), share)
+        assert found.n == 0
+        assert all(map(math.isnan, [found.single, found.reliability, found.rho, found.rho_low]))
+
+
+def test_ceiling_inside_the_top_takes_three_runs() -> None:
+    assert math.isnan(ceiling(noisy(100, 2, 0.1)[1], resamples(100, 3), share=0.1).rho)
+    assert not math.isnan(ceiling(noisy(100, 3, 0.1)[1], resamples(100, 3), share=0.1).rho)
+
+
+@pytest.mark.parametrize("runs", [np.ones(3), np.array([[1, math.inf]])])
+def test_ceiling_refuses_faulty_runs(runs: Vector) -> None:
+    with pytest.raises(ValueError, match="runs: expected finite or NaN accuracies"):
+        ceiling(runs, resamples(len(runs), 2))
+
+
+def nb201(folder: Path) -> pd.DataFrame:
+    tables = [pd.read_csv(folder / "tables" / "nb201" / f"nb201_{name}.csv") for name in ("core", "zero_cost")]
+    return tables[0].merge(tables[1], on="index", validate="one_to_one")
+
+
+def test_published_correlations_by_number_of_convolutions(real_data: Path) -> None:
+    # GRAF, correlations_nb201.ipynb: NASLib's scores and accuracies on CIFAR-10, Spearman for 0 to 6 convolutions. The
+    # correlation over all networks says nothing of it.
+    table = nb201(real_data).dropna(subset="cifar10_synflow")
+    truth, convolutions = table["cifar10valid_test200_seed888"].to_numpy(), table["n_conv1x1"] + table["n_conv3x3"]
+    for proxy, overall, published in [
+        ("jacov", 0.818, [0.60, 0.75, 0.79, 0.60, 0.32, -0.01, -0.34]),
+        ("nwot", 0.792, [0.34, 0.65, 0.66, 0.40, 0.10, -0.15, -0.13]),
+        ("synflow", 0.732, [-0.85, 0.05, 0.26, 0.36, 0.43, 0.51, 0.72]),
+        ("zen", 0.101, [-0.70, -0.50, -0.35, 0.10, 0.45, 0.59, 0.53]),
+        ("params", 0.747, [math.nan, 0.20, 0.29, 0.38, 0.42, 0.48, 0.52]),
+    ]:
+        scores = table[[f"cifar10_{proxy}"]].to_numpy()
+        known = coefficients(scores, truth)
+        assert known.rho == pytest.approx(overall, abs=0.001)
+        _, found = within(scores, truth, convolutions.to_numpy(), resamples(9445, 0), known)
+        assert [g.value for g in found] == [0, 1, 2, 3, 4, 5, 6]
+        assert [g.rho for g in found] == pytest.approx(published, abs=0.006, nan_ok=True)
+
+
+def test_runs_of_nb201_leave_room_overall_and_less_inside_the_top(real_data: Path) -> None:
+    table = pd.read_csv(real_data / "tables" / "nb201" / "nb201_core.csv")
+    runs = table[[f"cifar10_test200_trial{i}" for i in range(3)]].to_numpy()
+    weights = resamples(len(runs), 50)
+    overall, inside = ceiling(runs, weights), ceiling(runs, weights, share=0.1)
+    # 2,225, 5,439 and 7,961 networks have one, two and three runs.
+    assert (overall.n, overall.runs) == (13_400, pytest.approx(15_625 / (2225 + 5439 / 2 + 7961 / 3)))
+    assert overall.rho == pytest.approx(0.9966, abs=0.0001)
+    assert inside.rho == pytest.approx(0.942, abs=0.001)
+    assert inside.rho_high < overall.rho_low

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from zcbench.bench.stats.coefficients import correlate, kendall, resamples, size, spearman, top
+from zcbench.bench.stats.top import SHARES, Tops, choose, ndcg, tops, transfer
+
+Vector = NDArray[np.float64]
+VALUES = st.integers(1, 40).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(-9, 9).map(float), min_size=n, max_size=n).map(np.array)] * 2)
+)
+CURVES = [name for name in Tops.__dataclass_fields__ if name not in {"n", "shares"}]
+
+
+def draw(n: int, levels: int | None, seed: int) -> Vector:
+    generator = np.random.RandomState(seed)
+    values = generator.randint(levels, size=n) if levels else generator.standard_normal(n)
+    return np.asarray(values, dtype=np.float64)
+
+
+def near(values: Any) -> Any:
+    return pytest.approx(values, rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+def gained(truth: Vector, order: NDArray[np.intp], k: int, gain: Any) -> float:
+    return sum(gain(truth[i]) / math.log2(1 + j) for j, i in enumerate(order[:k].tolist(), start=1))
+
+
+def by_definition(scores: Vector, truth: Vector, share: float, sign: int) -> list[float]:
+    """The rows of Tops, one after the other, from their docstrings."""
+    k = size(len(truth), share)
+    by_score, by_accuracy = top(sign * scores, share), top(truth, share)
+    low, spread = truth.min(), np.ptp(truth)
+    ratios = []
+    for gain in (lambda a: 2.0**a - 1, lambda a: (a - low) / spread):
+        ideal = gained(truth, np.argsort(-truth), k, gain) if spread else 0
+        defined = ideal and (spread or gain(truth[0])) and (truth.min() >= 0 or gain(low) == 0)
+        ratios.append(gained(truth, by_score, k, gain) / ideal if defined else math.nan)
+    best = truth[by_score].max()
+    return [
+        len(set(by_score.tolist()) & set(by_accuracy.tolist())) / k,
+        *ratios,
+        best,
+        truth.max() - best,
+        *(f(scores[chosen], truth[chosen]) for chosen in (by_accuracy, by_score) for f in (spearman, kendall)),
+    ]
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+@pytest.mark.parametrize(("x_levels", "y_levels"), [(None, None), (4, None), (None, 4), (3, 3), (1, None), (2, 40)])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 99, 100, 101, 350])
+def test_curves_equal_their_definitions(
+    n: int, x_levels: int | None, y_levels: int | None, higher_is_better: bool
+) -> None:
+    x, y = draw(n, x_levels, n), 10 + draw(n, y_levels, n + 1) + (0 if y_levels else draw(n, x_levels, n))
+    found = tops(x[:, None], y, higher_is_better=higher_is_better)
+    assert (found.n, found.shares.tolist()) == (n, list(SHARES))
+    for i, share in enumerate(SHARES):
+        expected = by_definition(x, y, share, 1 if higher_is_better else -1)
+        if np.ptp(y) == 0:
+            expected[1] = 1.0  # all networks are worth the same, and something
+        assert [getattr(found, name)[i] for name in CURVES] == near(expected), share
+
+
+@given(VALUES, st.sampled_from([(0.1,), (0.05, 0.5), (0.3, 0.3, 1.0)]), st.booleans())
+@settings(deadline=None)
+def test_coefficients_among_any_top(values: tuple[Vector, Vector], shares: tuple[float, ...], higher: bool) -> None:
+    x, y = values
+    found = tops(x[:, None], y, shares, higher_is_better=higher)
+    for i, share in enumerate(shares):
+        expected = by_definition(x, y + 9, share, 1 if higher else -1)[-4:]
+        assert [getattr(found, name)[i] for name in CURVES[-4:]] == near(expected)
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+@pytest.mark.parametrize("levels", [None, 12])
+def test_ten_percent_is_what_correlate_says(levels: int | None, higher_is_better: bool) -> None:
+    scores, truth = draw(600, levels, 0).reshape(200, 3), 50 + draw(200, levels, 1)
+    scores[7, 1] = scores[8, 2] = math.nan
+    scores[9] = math.inf
+    found = tops(scores, truth, higher_is_better=higher_is_better)
+    known = correlate(scores, truth, resamples(200, 0), higher_is_better=higher_is_better)
+    assert found.n == known.n == 199
+    assert found.precision[9] == near(known.top_overlap)
+    for name in CURVES[-4:]:
+        assert getattr(found, name)[9] == near(getattr(known, name))
+    for name, whole in (("rho_top_accuracy", known.rho), ("tau_top_score", known.tau)):
+        assert getattr(found, name)[-1] == near(whole)
+
+
+def test_curves_by_hand() -> None:
+    # Chosen in this order: 60, 90, 70 and 80 percent.
+    found = tops(np.array([[3.0], [9], [1], [5]]), np.array([70.0, 60, 80, 90]), (0.25, 0.5, 0.75, 1))
+    assert found.best.tolist() == [60, 90, 90, 90]
+    assert found.regret.tolist() == [30, 0, 0, 0]
+    assert found.precision.tolist() == near([0, 1 / 2, 2 / 3, 1])
+    # 90, 80 and 70 percent have scores 5, 1 and 3; with 60 and 9, squared rank differences sum up to 14, and 4 of 6
+    # pairs are discordant. The highest scores 9, 5 and 3 have 60, 90 and 70 percent.
+    assert found.rho_top_accuracy.tolist() == near([math.nan, math.nan, 0.5, 1 - 6 * 14 / 60])
+    assert found.tau_top_accuracy.tolist() == near([math.nan, math.nan, 1 / 3, -1 / 3])
+    assert found.tau_top_score.tolist() == near([math.nan, math.nan, -1 / 3, -1 / 3])
+
+
+def test_perfect_scores() -> None:
+    truth = draw(200, None, 0) + 50
+    found = tops(np.exp(truth)[:, None], truth)
+    for name in ("precision", "ndcg", "ndcg_relative"):
+        assert getattr(found, name).tolist() == near([1] * 100)
+    for name in CURVES[-4:]:
+        assert getattr(found, name).tolist() == near([math.nan] + [1] * 99)
+    assert found.regret.tolist() == [0] * 100
+
+
+@given(VALUES, st.sampled_from([lambda v: v**3, lambda v: 3 * v - 7, np.exp]))
+@settings(deadline=None, max_examples=30)
+def test_curves_only_look_at_the_order_of_scores(values: tuple[Vector, Vector], monotone: Any) -> None:
+    x, y = values
+    plain, turned = tops(x[:, None], y), tops(-monotone(x)[:, None], y, higher_is_better=False)
+    for name in CURVES:
+        sign = -1 if name in CURVES[-4:] else 1
+        assert getattr(turned, name).tolist() == near((sign * getattr(plain, name)).tolist())
+
+
+def test_curves_do_not_depend_on_the_order_of_networks() -> None:
+    x, y, order = draw(150, None, 0), draw(150, None, 1), np.random.RandomState(0).permutation(150)
+    plain, moved = tops(x[:, None], y), tops(x[order, None], y[order])
+    assert all(getattr(moved, name).tolist() == near(getattr(plain, name).tolist()) for name in CURVES)
+
+
+def test_ties_at_the_cut_go_to_the_lower_index() -> None:
+    truth = np.array([50.0, 60, 70, 80])
+    assert tops(np.zeros((4, 1)), truth, (0.5,)).best.tolist() == [60]
+    assert tops(np.zeros((4, 1)), truth[::-1].copy(), (0.5,)).best.tolist() == [80]
+
+
+def test_curves_without_scores_are_nan() -> None:
+    scores, truth = np.full((20, 2), math.nan), draw(20, None, 0)
+    nothing = tops(scores, truth, (0.1, 1))
+    assert nothing.n == 0
+    assert all(np.isnan(getattr(nothing, name)).all() for name in CURVES)
+    scores[:, 1] = truth
+    assert tops(scores, truth, (0.1, 1)).precision.tolist() == [1, 1]
+    assert tops(np.empty((0, 1)), np.empty(0), (0.1,)).n == 0
+
+
+def test_regret_is_of_all_networks() -> None:
+    scores, truth = np.array([[1.0], [2], [math.nan]]), np.array([70.0, 80, 90])
+    found = tops(scores, truth, (1.0,))
+    assert (found.n, found.best.tolist(), found.regret.tolist()) == (2, [80], [10])
+
+
+@pytest.mark.parametrize("shares", [(), (0.0,), (1.1,), (0.5, 0.1), (math.nan,), ((0.1,),)])
+def test_faulty_shares_are_refused(shares: Any) -> None:
+    with pytest.raises(ValueError, match="shares: expected ascending numbers above 0 and at most 1"):
+        tops(np.ones((3, 1)), np.arange(3.0), shares)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 3), (30, 30), (30, 99)])
+def test_ndcg_equals_its_definition(n: int, k: int) -> None:
+    x, y = draw(n, 7, 0), 90 + draw(n, None, 1)
+    order, ideal = np.argsort(-x, kind="stable"), np.argsort(-y)
+
+    def percent(accuracy: float) -> float:
+        return 2**accuracy - 1
+
+    assert ndcg(x, y, k) == near(gained(y, order, k, percent) / gained(y, ideal, k, percent))
+    if n > 1:
+        relative = lambda a: (a - y.min()) / np.ptp(y)  # noqa: E731
+        assert ndcg(x, y, k, "relative") == near(gained(y, order, k, relative) / gained(y, ideal, k, relative))
+
+
+def test_ndcg_by_hand() -> None:
+    # The chosen one is a point worse than the best, so it is worth half; without any accuracy it is worth nothing.
+    assert ndcg(np.array([2.0, 1]), np.array([0.0, 100]), 1) == 0
+    assert ndcg(np.array([2.0, 1]), np.array([93.0, 94]), 1) == near((2**93 - 1) / (2**94 - 1))
+    assert ndcg(np.array([1.0, 2]), np.array([93.0, 94]), 1) == 1
+    assert ndcg(np.array([1.0, 2]), np.array([93.0, 94]), 1, higher_is_better=False) == near(0.5)
+    assert ndcg(np.array([2.0, 3, 1]), np.array([90.0, 80, 70]), 2, "relative") == near(
+        (0.5 + 1 / math.log2(3)) / (1 + 0.5 / math.log2(3))
+    )
+    assert ndcg(np.array([2.0, 3, 1]), np.array([0.9, 0.8, 0.7]), 2, "relative") == near(
+        (0.5 + 1 / math.log2(3)) / (1 + 0.5 / math.log2(3))
+    )
+
+
+@pytest.mark.parametrize(
+    ("truth", "gain"),
+    [([], "percent"), ([-1.0, 50], "percent"), ([50.0, 101], "percent"), ([0.0, 0], "percent"), ([5.0, 5], "relative")],
+)
+def test_ndcg_of_nothing_is_nan(truth: list[float], gain: Any) -> None:
+    assert math.isnan(ndcg(np.arange(float(len(truth))), np.array(truth), 1, gain))
+
+
+@pytest.mark.parametrize(
+    ("scores", "truth", "k", "message"),
+    [
+        ([1, 2], [1, 2, 3], 1, r"expected \(n,\) beside accuracies \(n,\)"),
+        ([1, math.inf], [1, 2], 1, "expected finite ones"),
+        ([1, 2], [1, 2], 0, "k: expected at least 1, got 0"),
+    ],
+)
+def test_ndcg_refuses_faulty_input(scores: list[float], truth: list[float], k: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ndcg(np.array(scores, dtype=float), np.array(truth, dtype=float), k)
+
+
+def test_choice_by_hand() -> None:
+    # The best network scores 5, with one above it, one equal, and two below.
+    scores, truth = np.array([[5.0], [9], [5], [1], [0]]), np.array([90.0, 60, 70, 80, 50])
+    found = choose(scores, truth, 2)
+    assert asdict(found) == near({"n": 5, "k": 2, "best": 90, "regret": 0, "rank": 2.5, "percentile": 62.5})
+    assert asdict(choose(scores, truth, 1)) == near(
+        {"n": 5, "k": 1, "best": 60, "regret": 30, "rank": 2.5, "percentile": 62.5}
+    )
+    worst = choose(scores, truth, 1, higher_is_better=False)
+    assert (worst.best, worst.regret, worst.rank, worst.percentile) == (50, 40, 3.5, 37.5)
+
+
+@given(VALUES, st.integers(1, 50))
+def test_rank_of_the_best_is_scipys(values: tuple[Vector, Vector], k: int) -> None:
+    x, y = values
+    found = choose(x[:, None], y, k)
+    assert found.rank == near(stats.rankdata(-x)[y.argmax()])
+    assert found.best == y[np.argsort(-x, kind="stable")[:k]].max()
+    if len(x) > 1:
+        assert found.percentile == near(stats.percentileofscore(np.delete(x, y.argmax()), x[y.argmax()], "mean"))
+
+
+def test_choice_of_a_network_without_score() -> None:
+    scores, truth = np.array([[1.0, 2], [2, math.nan], [math.nan, 1]]), np.array([70.0, 80, 90])
+    found = choose(scores, truth, 1)
+    # The best has no score of the first seed, and the lower of two scores of the second.
+    assert asdict(found) == near({"n": 3, "k": 1, "best": 75, "regret": 15, "rank": 2, "percentile": 0})
+    nothing = choose(np.full((3, 1), math.nan), truth, 1)
+    assert nothing.n == 0
+    assert all(map(math.isnan, [nothing.best, nothing.regret, nothing.rank, nothing.percentile]))
+    assert choose(np.empty((0, 1)), np.empty(0), 1).n == 0
+    with pytest.raises(ValueError, match="k: expected at least 1, got 0"):
+        choose(scores, truth, 0)
+
+
+def test_transfer_chooses_on_one_and_looks_at_another() -> None:
+    truths = {name: draw(60, None, seed) for seed, name in enumerate("abc")}
+    scores = {name: np.stack([truth, truth + draw(60, None, 9)], axis=1) for name, truth in truths.items()}
+    del scores["c"]
+    found = transfer(scores, truths, 5)
+    assert set(found) == {(source, target) for source in "ab" for target in "abc"}
+    for (source, target), value in found.items():
+        assert value.choice == choose(scores[source], truths[target], 5)
+        assert value.rho == near(np.mean([spearman(c, truths[target]) for c in scores[source].T]))
+        assert value.tau == near(np.mean([kendall(c, truths[target]) for c in scores[source].T]))
+    assert transfer({"a": truths["a"][:, None]}, truths, 5)["a", "a"].choice.regret == 0
+
+
+def nb201(folder: Path) -> pd.DataFrame:
+    tables = [pd.read_csv(folder / "tables" / "nb201" / f"nb201_{name}.csv") for name in ("core", "zero_cost")]
+    return tables[0].merge(tables[1], on="index", validate="one_to_one")
+
+
+def test_published_tops_of_naslib(real_data: Path) -> None:
+    # NAS-Bench-Suite-Zero's own scores and accuracies, CIFAR-10, 9,445 networks; to two digits, since a share of 944.5
+    # networks was rounded down there. Among the most accurate and among the highest scores the sign differs.
+    table = nb201(real_data).dropna(subset="cifar10_synflow")
+    truth = table["cifar10valid_test200_seed888"].to_numpy()
+    for proxy, by_accuracy, by_score, precision in [
+        ("epe_nas", 0.011, 0.005, 0.243),
+        ("fisher", -0.251, -0.122, 0.204),
+        ("jacov", 0.096, -0.047, 0.286),
+        ("nwot", -0.115, 0.165, 0.305),
+        ("synflow", 0.127, 0.071, 0.417),
+        ("zen", 0.221, 0.162, 0.090),
+    ]:
+        found = tops(table[[f"cifar10_{proxy}"]].to_numpy(), truth, (0.1,))
+        assert found.n == 9445
+        values = [found.tau_top_accuracy[0], found.tau_top_score[0], found.precision[0]]
+        assert values == pytest.approx([by_accuracy, by_score, precision], abs=0.006), proxy
+
+
+def test_published_ndcg_of_vkdnw(real_data: Path) -> None:
+    # Table 1 of VKDNW, FLOPs: .745, .576 and .403. Multiply-accumulates have 28 values, and the order of ties is not
+    # given; from the worst to the best order of ties it varies by about as much as is left between.
+    table = nb201(real_data)
+    for name, published in [("cifar10_test200", 0.745), ("cifar100_test200", 0.576), ("imagenet16_test200", 0.403)]:
+        value = ndcg(table["mmacs_cifar10_exact"].to_numpy(), table[name].to_numpy(), 1000)
+        assert value == pytest.approx(published, abs=0.017)

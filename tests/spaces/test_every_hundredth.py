@@ -1,0 +1,41 @@
+"""Every hundredth network of every space, built for real: stated sizes, a pass forward and a pass back."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+from zcbench.datasets import TASKS
+from zcbench.errors import AbsentFileError
+from zcbench.spaces import SPACES, Space
+
+#: The networks take images of any size; smaller ones than their own are enough to run them.
+SIDE = {32: 8, 16: 8, 224: 64, 256: 64, 64: 32}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SPACES if not name.startswith("nds")])
+def test_every_hundredth_network(name: str) -> None:
+    space = SPACES[name](None)
+    try:
+        indices = range(0, space.size, 100)
+    except AbsentFileError as error:
+        pytest.skip(str(error))
+    task = TASKS[next(iter(space.truths))]
+    smaller = dataclasses.replace(task, image_size=SIDE[task.image_size])
+    x = torch.randn(2, *smaller.shape, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, task.num_classes - 1])
+    for index in indices:
+        architecture = space.architecture(index)
+        network = space.build(architecture, smaller, seed=0)
+        # The base class counts what a network has; spaces state it without building one.
+        assert space.params(architecture, task) == sum(p.numel() for p in network.parameters()), architecture
+        assert space.macs(architecture, smaller) == Space.macs(space, architecture, smaller), architecture
+        loss = nn.functional.cross_entropy(network(x), y)
+        loss.backward()
+        assert loss.isfinite(), architecture
+        gradient = next(p.grad for p in reversed(list(network.parameters())) if p.grad is not None)
+        assert gradient.isfinite().all(), architecture
+        assert gradient.any(), architecture

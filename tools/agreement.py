@@ -1,0 +1,73 @@
+"""Compares the scores of a results folder with those that NASLib stored for the same networks.
+
+    python -m zcbench.tools.agreement RESULTS nb201_zero_cost.csv
+
+The file has one line per NAS-Bench-201 network, `cifar10_<proxy>` columns, scored at batch size 64; initialisation and
+images differ, so ranks are compared. It lacks networks with operations that do not reach the output.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from ..bench.scoring.store import Store
+from ..bench.stats.coefficients import spearman
+from ..errors import ResultsError, ZcbenchError
+
+#: Our names of NASLib's proxies.
+NASLIB = {
+    "epe_nas": "epe_nas",
+    "fisher": "fisher",
+    "macs": "flops",
+    "grad_norm": "grad_norm",
+    "grasp": "grasp",
+    "jacob_cov": "jacov",
+    "l2_norm": "l2_norm",
+    "naswot": "nwot",
+    "naswot.as_released": "nwot",
+    "params": "params",
+    "plain": "plain",
+    "snip": "snip",
+    "synflow": "synflow",
+    "zen": "zen",
+}
+
+
+def agreement(rows: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
+    """Return Spearman's rho between our scores and NASLib's, by proxy, and the number of networks in common.
+
+    Args:
+        rows: As a store gives them, of NAS-Bench-201 on CIFAR-10, one batch size.
+        stored: NASLib's table.
+
+    Raises:
+        ResultsError: A network has several scores of one proxy: several seeds or batch sizes.
+    """
+    if rows.duplicated(["proxy", "architecture"]).any():
+        raise ResultsError(
+            "results: expected one score per proxy and network, got several: use one seed, one batch size"
+        )
+    theirs = stored.set_index("arch_str")
+    found = []
+    for ours, name in NASLIB.items():
+        scores = rows[rows["proxy"] == ours].set_index("architecture")["value"]
+        both = pd.concat([scores, theirs[f"cifar10_{name}"].rename("stored")], axis=1, join="inner")
+        both = both[both.abs().lt(float("inf")).all(axis=1) & both["stored"].ne(-1e8)]
+        if len(both) > 2:
+            rho = spearman(both["value"].to_numpy(), both["stored"].to_numpy())
+            found.append({"proxy": ours, "NASLib": name, "networks": len(both), "rho": rho})
+    return pd.DataFrame(found)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("expected RESULTS nb201_zero_cost.csv")
+    try:
+        table = agreement(Store(Path(sys.argv[1])).read(), pd.read_csv(sys.argv[2]))
+    except (ZcbenchError, OSError) as error:
+        sys.exit(str(error))
+    lines = [f"| {r.proxy} | {r.NASLib} | {r.networks} | {r.rho:.3f} |" for r in table.itertuples()]
+    sys.stdout.write("\n".join(["| proxy | NASLib's | networks | Spearman |", "|---|---|---|---|", *lines]) + "\n")
