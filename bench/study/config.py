@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 
 from ...errors import ConfigError, one_line
+
+T = TypeVar("T")
 
 #: Scores of different protocols are never compared; goes up when what every score has in common changes: the networks,
 #: how batches are drawn, the default initialisation, train mode.
@@ -66,11 +68,11 @@ class StudyConfig:
     space: str = "nb201"
     dataset: str = "cifar10"
     accuracy: str = "default"
-    proxies: list[str] = field(default_factory=list)
+    proxies: list[str] | str = field(default_factory=list)
     sample: int = 200
     sample_seed: int = 0
-    batch_sizes: list[int] = field(default_factory=list)
-    seeds: list[int] = field(default_factory=lambda: [0])
+    batch_sizes: list[int] | int = field(default_factory=list)
+    seeds: list[int] | int = field(default_factory=lambda: [0])
     precision: Literal["float32", "float64"] = "float32"
     resamples: int = 1000
     out: str = "results"
@@ -78,6 +80,11 @@ class StudyConfig:
     include: list[str] | str = field(default_factory=list)
     tracker: Literal["wandb", "none"] = "wandb"
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
+
+
+def listed(values: list[T] | T) -> list[T]:
+    """Return a list; a value that stands alone is a list of one."""
+    return values if isinstance(values, list) else [values]
 
 
 def studies() -> dict[str, Path]:

@@ -16,7 +16,7 @@ from ...proxies import AGGREGATES, PROXIES, Proxy
 from ...proxies.aggregate import Aggregate, split
 from ...proxies.registry import Card
 from ...spaces import SPACES, Space, Truth
-from .config import CONFIG_VERSION, PROTOCOL, StudyConfig, distinct
+from .config import CONFIG_VERSION, PROTOCOL, StudyConfig, distinct, listed
 from .recipe import Recipe
 from .work import Work, work_items
 
@@ -51,7 +51,7 @@ class Study:
     @property
     def included(self) -> list[str]:
         """Files of the user's that every worker needs."""
-        return included(self.config)
+        return listed(self.config.include)
 
     @property
     def out(self) -> Path:
@@ -61,12 +61,12 @@ class Study:
     @property
     def proxies(self) -> list[Proxy]:
         """The proxies to compute, in the order they were named; the members of aggregates come last."""
-        return split(self.config.proxies or every())[0]
+        return split(listed(self.config.proxies) or every())[0]
 
     @property
     def aggregates(self) -> list[Aggregate]:
         """The aggregates, in the order they were named."""
-        return split(self.config.proxies or every())[1]
+        return split(listed(self.config.proxies) or every())[1]
 
     @property
     def cards(self) -> list[Card]:
@@ -106,14 +106,9 @@ class Study:
             versions={card.name: card.version for card in self.cards},
             lower=tuple(card.name for card in self.cards if card.direction == "lower"),
             aggregates=tuple(card.name for card in self.aggregates),
-            batch_sizes=tuple(self.config.batch_sizes),
+            batch_sizes=tuple(listed(self.config.batch_sizes)),
             resamples=self.config.resamples,
         )
-
-
-def included(config: StudyConfig) -> list[str]:
-    """Return the files to include; one may stand alone."""
-    return [config.include] if isinstance(config.include, str) else config.include
 
 
 def resolve(config: StudyConfig) -> Study:
@@ -125,11 +120,12 @@ def resolve(config: StudyConfig) -> Study:
     if config.version != CONFIG_VERSION:
         raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
     folder = data_folder(config.data)
-    load(included(config))
+    load(listed(config.include))
+    seeds = distinct("seeds", listed(config.seeds))
     space = SPACES[config.space](folder)
-    proxies, _ = split(distinct("proxies", config.proxies) or every())
-    if not config.seeds or min(config.seeds) < 0 or max(config.seeds) >= 2**32:
-        raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {config.seeds}")
+    proxies, _ = split(distinct("proxies", listed(config.proxies)) or every())
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32:
+        raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {seeds}")
     if config.resamples < 1:
         raise ConfigError(f"resamples: expected 1 or more, got {config.resamples}")
     if config.trainer.devices < 1 or config.trainer.num_nodes < 1:
@@ -138,7 +134,7 @@ def resolve(config: StudyConfig) -> Study:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     indices = space.sample(config.sample or space.size, config.sample_seed)
     images = DATASETS[config.dataset](folder)
-    work = work_items(proxies, distinct("batch_sizes", config.batch_sizes), distinct("seeds", config.seeds))
+    work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)
     batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
     truth = space.truth(images.task.name, config.accuracy)
     return Study(config, space, images, truth, tuple(indices), work, batches)

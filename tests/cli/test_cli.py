@@ -615,6 +615,9 @@ def test_real_data_is_verified(real_data: Path, capsys: pytest.CaptureFixture[st
     assert "differs" not in capsys.readouterr().out
 
 
-def test_no_command_and_a_wrong_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["fly"]):
-        assert "zcbench --help" in refused(arguments, capsys)
+def test_no_command_prints_the_help_and_a_wrong_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    for command in ("run", "leaderboard", "check", "score", "list", "data", "evolve"):
+        assert re.search(rf"^    {command}  ", shown, re.MULTILINE)
+    assert "zcbench --help" in refused(["fly"], capsys)

@@ -1,0 +1,97 @@
+"""Compare scores and correlations with a baseline, after computing the scores that the results folder lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import StudyConfig, TrainerConfig
+from ..errors import ConfigError
+from . import run
+from .parser import Parser, command_parser, parse
+from .shared import add_data, add_include, add_json
+from .terminal import show
+
+if TYPE_CHECKING:
+    from ..bench.results.regress import Finding
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--baseline", required=True, help="A JSON file that `zcbench check --update` has written.")
+    parser.add_argument("--results", default="results", help="The results folder.")
+    parser.add_argument("--update", action="store_true", help="Write the baseline instead of comparing with it.")
+    parser.add_argument(
+        "--config",
+        help="With --update: the study of a new baseline, a YAML file or a name of `zcbench list studies`.",
+    )
+    parser.add_argument(
+        "--rtol", type=float, help="The relative tolerance of scores; by default 1e-5, and 1e-10 for float64."
+    )
+    parser.add_argument("--devices", type=int, default=1, help="The number of worker processes.")
+    add_data(parser)
+    add_include(parser)
+    add_json(parser, "Print the findings as JSON.")
+    parser.add_argument("--junit", help="The path of a JUnit file to write as well.")
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Score the networks of a baseline, and compare with it or write it."""
+    from ..bench.results.ranking import select
+    from ..bench.results.regress import compare, exit_status, make_baseline, read_baseline, write_baseline
+    from ..bench.scoring import runner
+    from ..bench.scoring.store import Store
+    from ..bench.study.resolve import resolve
+
+    (given,) = parsed
+    path = Path(given.baseline)
+    if given.config and not given["update"]:
+        raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
+    document = {} if given.config else read_baseline(path)
+    study = resolve(_study_config(given, document))
+    if not runner.run(study):
+        return 0
+    rows = select(Store(study.out), study.recipe)
+    if given["update"]:
+        write_baseline(path, make_baseline(study.config, study.recipe, rows))
+        print(f"{path}: {len(study.indices)} networks, {rows['proxy'].nunique()} proxies", file=sys.stderr)
+        return 0
+    findings = compare(document, study.recipe, rows, rtol=given.rtol)
+    title = f"{path.name}: {len(study.indices)} networks of {study.space.name} on {study.images.name}"
+    _report(given, findings, title, path.stem)
+    return exit_status(findings)
+
+
+def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
+    """Return the study of a baseline: the one that `--config` names, or else the one that the baseline was made by."""
+    from ..bench.results.regress import study_config
+
+    changes: dict[str, Any] = {
+        "out": given.results,
+        "data": given.data,
+        "include": given.include,
+        "tracker": "none",
+        "trainer": TrainerConfig(devices=given.devices),
+    }
+    if not given.config:
+        return study_config(document, **changes)
+    studies = parse(command_parser(run), ["--config", given.config])
+    if len(studies) > 1:
+        raise ConfigError(f"config: expected one study, got the {len(studies)} of {given.config}")
+    return dataclasses.replace(run.study_config(studies[0]), **changes)
+
+
+def _report(given: Namespace, findings: Sequence[Finding], title: str, suite: str) -> None:
+    from ..bench.report.junit import as_json, as_junit, as_table
+
+    if given.junit:
+        Path(given.junit).write_text(as_junit(findings, suite), "utf-8")
+    if given.json:
+        print(as_json(findings), end="")
+    else:
+        show(as_table(findings, title))

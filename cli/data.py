@@ -1,0 +1,127 @@
+"""List data files, say where they are looked for, download them, or compare them with their checksums."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import Namespace
+
+from ..errors import ConfigError
+from .parser import Parser
+from .shared import add_data, add_json
+from .terminal import show, table
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("action", choices=["list", "where", "get", "verify"], help="What to do with the data files.")
+    parser.add_argument("name", nargs="?", help="With get: the name of a source from `zcbench data list`.")
+    add_data(parser)
+    add_json(parser, "Print every file as JSON.")
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """List, download or verify data files."""
+    from ..datasets.files.registry import data_folder
+
+    (given,) = parsed
+    folder = data_folder(given.data)
+    if (given.action == "get") != (given.name is not None):
+        raise ConfigError(f"data {given.action}: expected a name after `get`, and only there; see `data list`")
+    if given.action == "get":
+        if given.json:
+            raise ConfigError("data get: expected no --json, which goes with list, where and verify")
+        return _download(given.name, folder)
+    records = _checked(folder, hashed=given.action == "verify")
+    wrong = any(file["state"] == "differs" for record in records for file in record["files"])
+    if given.json:
+        print(json.dumps({"folder": str(folder), "sources": records}, indent=1))
+    else:
+        _show(records, folder, given.action == "verify")
+    if wrong and not given.json:
+        print("move away what differs and get it anew: `zcbench data list` then says how")
+    return 1 if wrong else 0
+
+
+def _show(records: Sequence[dict[str, Any]], folder: Path, verified: bool) -> None:
+    """Print the table of sources, and a line for every file that is not as its checksum says."""
+    from rich.markup import escape
+
+    from ..datasets.files.registry import VARIABLE
+
+    print(f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})")
+    # One wide column, so that an address is not broken and can be copied.
+    shown = table("source", "state", "what, its licence, and how to get it")
+    for record in records:
+        lines = [record["what"], f"licence: {record['licence']}", record["note"]]
+        lines += [record["get"]] if record["state"] not in {"present", "unverified"} else []
+        shown.add_row(record["name"], record["state"], escape("\n".join(filter(None, lines))))
+    show(shown)
+    for file in (file for record in records for file in record["files"]):
+        if file["fault"]:
+            print(f"{file['path']} {'differs' if file['state'] == 'differs' else 'is unverified'}: {file['fault']}")
+    for record in records:
+        if verified and record["unlisted"]:
+            print(f"{record['name']}: {record['unlisted']:,} records are unverified: no checksum is published")
+
+
+def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
+    """Return the sources and the states of their files, as `--json` prints them."""
+    from ..datasets.files.registry import check, sources, status, unlisted
+    from ..progress import Progress
+
+    found = {name: check(source, folder, hashed=False) for name, source in sources().items()}
+    if hashed:
+        sizes = [each.path.stat().st_size for every in found.values() for each in every if each.state == "present"]
+        progress = Progress("bytes checked", sum(sizes))
+        try:
+            for name, source in sources().items():
+                found[name] = check(source, folder, hashed=True, progress=progress.advance)
+        finally:
+            progress.close()
+    return [
+        {
+            "name": name,
+            **dataclasses.asdict(status(source, folder, found[name])),
+            "licence": source.licence,
+            "what": source.what,
+            "get": source.get,
+            "files": [dataclasses.asdict(each) | {"path": str(each.path)} for each in found[name]],
+            "unlisted": unlisted(source, folder),
+        }
+        for name, source in sources().items()
+    ]
+
+
+def _download(name: str, folder: Path) -> int:
+    from ..datasets.files.download import get
+    from ..datasets.files.registry import check, sources, status
+    from ..progress import Progress
+
+    source = sources()[name]
+    started: list[Progress] = []
+
+    def advance(more: int, total: int) -> None:  # a source that cannot be downloaded, or need not be, shows no bar
+        if not started:
+            started.append(Progress(f"bytes of {name}", total))
+        started[0].advance(more)
+
+    notes: list[str] = []
+    try:
+        new = get(source, folder, progress=advance, tell=notes.append)
+    finally:
+        for progress in started:
+            progress.close()
+    for line in [*new, *notes]:
+        print(line)
+    if not new:
+        print(f"{name} is there already")
+    now = status(source, folder, check(source, folder, hashed=False))
+    if now.state == "partial":
+        print(f"{name} is partial: {now.note}; {source.get}")
+    return 0

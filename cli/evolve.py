@@ -1,0 +1,73 @@
+"""Discover proxies, or aggregates of proxies, by genetic programming; or say what a program means."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import listed
+from ..errors import ConfigError
+from ..evolution.study.config import EvolveConfig
+from ..plugins import load
+from .parser import ConfigFile, Parser, settings
+from .terminal import show
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--config", action=ConfigFile, help="A YAML file or a name from `zcbench list searches`.")
+    parser.add_class_arguments(EvolveConfig, as_group=False)
+    parser.add_argument(
+        "--explain", metavar="PROGRAM", help="Print what a program means instead of searching; its text or its file."
+    )
+    parser.add_argument(
+        "--draws", type=int, default=5000, help="With --explain: the number of random tensors of every shape."
+    )
+    parser.add_argument("--figure", help="With --explain: the path of an SVG file to draw.")
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Run the searches one after the other, or explain a program."""
+    if parsed[0].explain is not None:
+        return _explain(parsed[0])
+    if parsed[0].figure is not None:
+        raise ConfigError("figure: expected --explain PROGRAM beside it; a search draws its best programs by itself")
+    from ..evolution.study.search import search
+
+    for config in [settings(EvolveConfig, given) for given in parsed]:
+        load(listed(config.include))
+        tables, notes = search(config)
+        for table in tables:
+            show(table)
+        for note in notes:
+            print(note, file=sys.stderr)
+    return 0
+
+
+def _explain(given: Namespace) -> int:
+    """Print a program as a tree and its values for layers of several sizes; draw both if a file is named."""
+    from ..evolution.study.draw import explained
+    from ..evolution.study.explain import as_tree, responses
+    from ..evolution.study.found import Found, read
+    from ..evolution.study.report import answers
+
+    text, figure = given.explain, given.figure and Path(given.figure)
+    found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text)
+    program = found.tree()
+    if figure is not None and figure.suffix != ".svg":
+        raise ConfigError(f"figure: expected a name that ends in .svg, got {figure}")
+    # An aggregate reads scores, not layers.
+    values = responses(program, given.draws, to_scalar=found.to_scalar) if found.over == "statistics" else []
+    print(as_tree(program))
+    if values:
+        show(answers(values, given.draws))
+    if figure is not None:
+        try:
+            explained(figure, program, values)
+        except OSError as error:
+            raise ConfigError(f"figure: cannot write to {figure} ({error.strerror})") from None
+        print(f"figure: {figure}", file=sys.stderr)
+    return 0

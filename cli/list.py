@@ -1,0 +1,124 @@
+"""List what there is: proxies, spaces, data sets, studies or searches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import describe, searches, studies
+from ..errors import DataFileError
+from ..plugins import MODULES
+from .parser import Parser
+from .shared import add_include, add_json, include
+from .terminal import records, show, show_lines
+
+if TYPE_CHECKING:
+    from ..spaces import Space
+
+Records = list[dict[str, Any]]
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("kind", choices=list(KINDS), help="What to list.")
+    add_json(parser, "Print every field as JSON.")
+    add_include(parser)
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Print the list."""
+    (given,) = parsed
+    include(given)
+    columns, read = KINDS[given.kind]
+    found = read(given)
+    if given.json:
+        print(json.dumps(found, indent=1))
+    elif given.kind == "proxies":
+        show_lines(records([_in_short(card) for card in found], columns, lines=True))
+    else:
+        show(records(found, columns))
+    return 0
+
+
+def _proxies(given: Namespace) -> Records:
+    """Return the cards of all proxies; those of the package alone are read from a file, since torch takes a second."""
+    if not given.include and not entry_points(group=MODULES):
+        cards: Records = json.loads((files("zcbench") / "proxies" / "cards.json").read_text("utf-8"))
+        return cards
+    from ..proxies import AGGREGATES, PROXIES
+
+    return sorted((each.card() for each in (*PROXIES.values(), *AGGREGATES.values())), key=lambda card: card["name"])
+
+
+def _in_short(card: dict[str, Any]) -> dict[str, Any]:
+    """Return the card of a proxy as its line shows it: passes are forward + backward, milliseconds are per network."""
+    ms = card["ms"]
+    return card | {
+        "better": card["direction"],
+        "passes": f"{card['fwd']}+{card['bwd']}",
+        "ms": "" if ms is None else f"{ms:,.0f}" if ms >= 10 else f"{ms:.1f}",
+    }
+
+
+def _spaces(_: Namespace) -> Records:
+    from ..spaces import SPACES
+
+    return [
+        {
+            "name": space.name,
+            "networks": _size(space),
+            # The default of every task, and how many others there are; --json has all of them in words.
+            "accuracies": [
+                f"{task}/{next(iter(known))}" + (f" (+{len(known) - 1})" if len(known) > 1 else "")
+                for task, known in space.truths.items()
+            ],
+            "paper": space.paper,
+            "truths": {
+                f"{task}/{which}": text for task, known in space.truths.items() for which, text in known.items()
+            },
+        }
+        for space in (make(None) for make in SPACES.values())
+    ]
+
+
+def _size(space: Space) -> int | None:
+    """Return the number of networks, None where the file that lists them is absent or faulty."""
+    try:
+        return space.size
+    except DataFileError:
+        return None
+
+
+def _datasets(_: Namespace) -> Records:
+    from ..datasets import DATASETS
+
+    return [
+        {
+            "name": images.name,
+            "task": images.task.name,
+            "classes": images.task.num_classes,
+            "size": images.task.image_size,
+            "what": (images.__doc__ or "").strip().splitlines()[0],
+        }
+        for images in (make(None) for make in DATASETS.values())
+    ]
+
+
+def _configs(known: Callable[[], dict[str, Path]]) -> Callable[[Namespace], Records]:
+    return lambda _: [{"name": name, "what": describe(path), "file": path.name} for name, path in known().items()]
+
+
+#: What can be listed: the columns of the table, and the function that reads the records.
+KINDS: dict[str, tuple[tuple[str, ...], Callable[[Namespace], Records]]] = {
+    "proxies": (("name", "better", "passes", "batch", "ms", "paper"), _proxies),
+    "spaces": (("name", "networks", "accuracies", "paper"), _spaces),
+    "datasets": (("name", "task", "classes", "size", "what"), _datasets),
+    "studies": (("name", "what"), _configs(studies)),
+    "searches": (("name", "what"), _configs(searches)),
+}

@@ -1,0 +1,124 @@
+"""Score the networks of a space and print how well every proxy ranks them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import StudyConfig, listed, studies
+from ..errors import AbsentFileError
+from .parser import ConfigFile, Parser, settings
+from .shared import add_program, register_programs
+from .terminal import show
+
+if TYPE_CHECKING:
+    from ..bench.results.ranking import Ranking
+    from ..bench.study.resolve import Study
+
+DEFAULT = "quickstart"
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.default_config_files = [str(studies()[DEFAULT])]
+    parser.add_argument(
+        "--config", action=ConfigFile, help=f"A YAML file or a name from `zcbench list studies`; without it, {DEFAULT}."
+    )
+    parser.add_class_arguments(StudyConfig, as_group=False)
+    add_program(parser)
+    parser.add_argument(
+        "--format",
+        choices=["table", "csv", "json", "markdown", "svg"],
+        default="table",
+        help="The form of the result on standard output.",
+    )
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Run the studies and print their rankings."""
+    from ..bench.report.table import as_svg, terminal
+    from ..bench.report.tracking import track
+    from ..bench.results.ranking import select, summarise
+    from ..bench.scoring.runner import run
+    from ..bench.scoring.store import Store
+
+    form = parsed[0].format
+    rankings: list[Ranking] = []
+    # Every fault in a list of studies comes to light before the first of them starts.
+    for name, study in _at_hand(parsed):
+        print(f"study {name}: {_facts(study)}", file=sys.stderr)
+        if not run(study):
+            continue
+        rows = select(Store(study.out), study.recipe)
+        found = summarise(study.recipe, rows)
+        rankings += found
+        if form == "table":
+            show(terminal(found, study.truth.label))
+        elif form == "svg":
+            print(as_svg(terminal(found, study.truth.label)))
+        if study.config.tracker == "wandb":
+            print(track(study, rows, found), file=sys.stderr)
+    if rankings and form in (texts := _texts()):
+        print(texts[form](rankings), end="")
+    for folder in dict.fromkeys(each.out for each in parsed):
+        print(f"scores: {folder}", file=sys.stderr)
+    return 0
+
+
+def study_config(parsed: Namespace) -> StudyConfig:
+    """Return the configuration of a study. Programs that are named are registered and become proxies of the study."""
+    config = settings(StudyConfig, parsed)
+    changes: dict[str, object] = {}
+    # The accuracy that the default study names is that of NAS-Bench-201 on CIFAR-10.
+    elsewhere = config.space != "nb201" or "cifar10" not in config.dataset.split("-")
+    if parsed.get("__default_config__") and elsewhere and "accuracy" not in parsed.given:
+        changes["accuracy"] = "default"
+    if names := register_programs(parsed.program):
+        # Workers that are spawned read these files themselves.
+        changes["include"] = [*listed(config.include), *parsed.program]
+        changes["proxies"] = config.proxies and list(dict.fromkeys([*listed(config.proxies), *names]))
+    return settings(StudyConfig, parsed, **changes)
+
+
+def _at_hand(parsed: Sequence[Namespace]) -> list[tuple[str, Study]]:
+    """Return studies and what to call them; of several, those whose data files are absent are named and left out."""
+    from ..bench.scoring.store import Store
+    from ..bench.study.resolve import resolve
+
+    found: list[tuple[str, Study]] = []
+    for place, each in enumerate(parsed, start=1):
+        named = DEFAULT if each.config is None else ", ".join(each.config)
+        try:
+            study = resolve(study_config(each))
+        except AbsentFileError as error:
+            if len(parsed) == 1 or (place == len(parsed) and not found):
+                raise
+            print(f"zcbench: study {place} of {len(parsed)} is left out: {error}", file=sys.stderr)
+            continue
+        found.append((f"{named} ({place} of {len(parsed)})" if len(parsed) > 1 else named, study))
+    for folder in {study.out for _, study in found}:
+        Store(folder).create()
+    return found
+
+
+def _facts(study: Study) -> str:
+    """Return in words what a study ranks: the configuration and the command line have both been read."""
+    sizes = sorted({work.batch_size for work in study.work})
+    return (
+        f"{len(study.indices):,} networks of {study.space.name} on {study.images.name}, accuracy {study.truth.name}, "
+        f"{len(study.cards)} proxies, batch size {' '.join(map(str, sizes))}, "
+        f"seed {' '.join(map(str, study.recipe.seeds))}"
+    )
+
+
+def _texts() -> dict[str, Callable[[Sequence[Ranking]], str]]:
+    from ..bench.report.table import as_csv, as_json, as_markdown
+
+    return {
+        "csv": lambda rankings: as_csv([ranking.flat() for ranking in rankings]),
+        "json": as_json,
+        "markdown": as_markdown,
+    }

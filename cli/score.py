@@ -1,0 +1,115 @@
+"""Score one network with every proxy."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import listed
+from ..errors import ArchitectureError, ConfigError
+from .parser import Parser
+from .shared import add_data, add_include, add_json, add_program, include, register_programs
+from .terminal import show, table
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..datasets import ImageDataModule
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "network", nargs="?", help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module."
+    )
+    parser.add_argument("--space", default="nb201", help="The benchmark space of --arch.")
+    parser.add_argument("--arch", help="The text or the index of a network of the space.")
+    parser.add_argument("--dataset", default="cifar10-samples", help="The data set of the probe batch.")
+    parser.add_argument("--batch_size", type=int, default=16, help="The number of images in the probe batch.")
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the initialisation, the images and the noise.")
+    parser.add_argument("--proxies", type=list[str] | str, default=[], help="The names of proxies; empty for all.")
+    add_program(parser)
+    add_data(parser)
+    add_include(parser)
+    add_json(parser, "Print the scores as JSON.")
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Build the network, score it and print the scores."""
+    import torch
+
+    from ..datasets import DATASETS, data_folder
+    from ..proxies import PROXIES
+    from ..proxies.aggregate import alone
+    from ..proxies.registry import score_all
+
+    (given,) = parsed
+    torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
+    if not 0 <= given.seed < 2**32:
+        raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {given.seed}")
+    include(given)
+    programs = register_programs(given.program)
+    proxies = alone([*listed(given.proxies), *programs] if given.proxies else PROXIES)
+    images = DATASETS[given.dataset](data_folder(given.data))
+    net = _network(given, images)
+    batch = images.probe_batch(given.batch_size, given.seed)
+    scores = score_all(net, batch.x, batch.y, proxies, seed=given.seed)
+    if given.json:
+        values = [vars(s) | {"value": s.value if s.status == "ok" else None} for s in scores]
+        print(json.dumps({"batch_hash": batch.hash, "seed": given.seed, "scores": values}, indent=1))
+        return 0
+    title = f"batch {given.batch_size} of {images.name}"
+    shown = table("proxy", "score", "status", "ms alone", title=title)
+    for s in scores:
+        shown.add_row(s.proxy, f"{s.value:.6g}", f"{s.status} {s.message}".strip(), f"{1000 * s.wall_s:.1f}")
+    show(shown)
+    return 0
+
+
+def _network(given: Namespace, images: ImageDataModule) -> nn.Module:
+    if (given.network is None) == (given.arch is None):
+        raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")
+    if given.network:
+        return _from_factory(given.network, given.seed)
+    from ..spaces import SPACES
+
+    space = SPACES[given.space](images.folder)
+    try:
+        return space.build(given.arch, images.task, given.seed)
+    except ArchitectureError:
+        if not given.arch.isdecimal():
+            raise
+    return space.build(space.architecture(int(given.arch)), images.task, given.seed)
+
+
+def _from_factory(text: str, seed: int) -> nn.Module:
+    """Call FACTORY of MODULE, which may be in the current folder, with the seed of the study."""
+    import torch
+
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise ConfigError(f"score: expected MODULE:FACTORY, got '{text}'")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        factory = getattr(importlib.import_module(module), name)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            net = factory()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"score: cannot find {text} ({error}): expected MODULE:FACTORY, MODULE importable") from None
+    except Exception as error:  # code of the user may raise anything
+        raise ConfigError(
+            f"score: {text} raises {type(error).__name__} ({error}): expected a function without arguments that "
+            "returns a torch.nn.Module"
+        ) from None
+    finally:
+        sys.path.pop(0)
+    if not isinstance(net, torch.nn.Module):
+        raise ConfigError(f"score: expected {text} to return a torch.nn.Module, got {type(net).__name__}")
+    return net

@@ -1,0 +1,76 @@
+"""Tables on a terminal. Rich is imported where a table is made, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: The width of tables where there is no terminal and COLUMNS is not set.
+WIDTH = 100
+#: Characters between two columns, and at both edges of a table.
+GAP, EDGES = 3, 2
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table whose first column is never broken."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, overflow="fold", no_wrap=column == columns[0])
+    return made
+
+
+def records(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, lines: bool = False) -> Table:
+    """Return a table of records.
+
+    Args:
+        rows: The records.
+        columns: The fields that are shown.
+        lines: Whether every record is one line: the last column is cut where the terminal ends.
+    """
+    cells = [[_cell(row[column]) for column in columns] for row in rows]
+    if lines and _known_width():
+        *others, _ = zip(columns, *cells, strict=True)
+        room = _width() - EDGES - sum(max(map(len, column)) + GAP for column in others)
+        cells = [[*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 1]}…"] for row in cells]
+    made = table(*columns)
+    for row in cells:
+        made.add_row(*row)
+    return made
+
+
+def show(made: Table) -> None:
+    """Print a table."""
+    from rich.console import Console
+
+    Console(width=_width(), highlight=False).print(made)
+
+
+def show_lines(made: Table) -> None:
+    """Print a table of records that are one line each, whole where no width is known."""
+    from rich.console import Console
+
+    whole = Console(width=10_000).measure(made).maximum
+    Console(width=_width() if _known_width() else max(WIDTH, whole), highlight=False).print(made)
+
+
+def _known_width() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
