@@ -25,7 +25,7 @@ class Parser(ArgumentParser):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, allow_abbrev=False, **kwargs)
         self.commands: dict[str, Parser] = {}
         self.turn, self.count = 0, 1
 

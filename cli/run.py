@@ -107,9 +107,10 @@ def _at_hand(parsed: Sequence[Namespace]) -> list[tuple[str, Study]]:
 def _facts(study: Study) -> str:
     """Return in words what a study ranks: the configuration and the command line have both been read."""
     sizes = sorted({work.batch_size for work in study.work})
+    proxies = "1 proxy" if len(study.cards) == 1 else f"{len(study.cards)} proxies"
     return (
         f"{len(study.indices):,} networks of {study.space.name} on {study.images.name}, accuracy {study.truth.name}, "
-        f"{len(study.cards)} proxies, batch size {' '.join(map(str, sizes))}, "
+        f"{proxies}, batch size {' '.join(map(str, sizes))}, "
         f"seed {' '.join(map(str, study.recipe.seeds))}"
     )
 

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rho", "low", "high", "top", "cells"),
+    [
+        (-0.4567, -0.567, -0.345, -0.25, ["-.457", "[-.57", "-.34]", "-.457", "[-.57", "-.34]", "-.25|-.25"]),
+        (-0.4567, -0.567, -0.345, -1.0, ["-.457", "[-.57", "-.34]", "-.457", "[-.57", "-.34]", "-1.00|-1.00"]),
+        (-1.0, -1.0, -1.0, NAN, ["-1.000", "[-1.00", "-1.00]", "-1.000", "[-1.00", "-1.00]", "nan|", "nan"]),
+    ],
+    ids=["many networks", "a top of three", "three networks"],
+)
+def test_the_table_fits_100_columns_for_every_name(
+    rho: float, low: float, high: float, top: float, cells: list[str]
+) -> None:
+    from rich.console import Console
+    from zcbench.bench.report.table import terminal
+    from zcbench.bench.results.ranking import Ranking
+    from zcbench.bench.stats.coefficients import Correlation
+    from zcbench.proxies import AGGREGATES, PROXIES
+    from zcbench.proxies.registry import costs
+
+    names = [*PROXIES, *AGGREGATES]
+    slowest = max(costs().values())
+    pools = {name: "15625 networks 01234567" for name in AGGREGATES}
+    rankings = [
+        Ranking(
+            space="nb201",
+            dataset="imagenet16-120",
+            accuracy="imagenet16-120/test-200",
+            protocol="2",
+            device="cuda",
+            proxy=name,
+            version=1,
+            batch_size=128,
+            seeds=(0, 1, 2),
+            networks=15_625,
+            coverage=1.0,
+            failures={},
+            ms=slowest,
+            pool=pools.get(name, ""),
+            correlation=Correlation(15_625, rho, low, high, rho, low, high, top, top, top, top, 1.0),
+        )
+        for name in names
+    ]
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal(rankings, "top-1 accuracy on the test images"))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    for heading in ("Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top"):
+        assert heading in text
+    lines = [line.split() for line in text.splitlines()]
+    for name in names:
+        assert [name, "128", *cells, "100%", f"{slowest:.0f}"] in lines
+    for name, pool in pools.items():
+        assert f"{name} ranks the pool of {pool}" in text

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from jsonargparse import Namespace
+from zcbench.__main__ import COMMANDS
+from zcbench.cli.parser import Parser, main_parser, parse
+from zcbench.errors import ConfigError
+
+
+@pytest.fixture
+def parser() -> Parser:
+    return main_parser(COMMANDS, "0.0")
+
+
+def run(parser: Parser, *arguments: str) -> list[Namespace]:
+    return parse(parser, ["run", *arguments])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_argument_is_explained_by_a_sentence(command: str, parser: Parser) -> None:
+    for action in parser.commands[command]._actions:
+        text = action.help or ""
+        if action.help == argparse.SUPPRESS or action.dest in {"help", "print_config", "trainer", "engine"}:
+            continue
+        assert text[:1].isupper() or text.startswith("MODULE:FACTORY"), (action.dest, text)
+        assert text.endswith("."), (action.dest, text)
+        assert not text.startswith(("Of ", "The same", "That ")), (action.dest, text)
+
+
+def test_settings_of_a_study_stand_over_those_of_the_file_and_arguments_over_both(parser: Parser) -> None:
+    Path("several.yaml").write_text(
+        "version: 1\nsample: 5\nbatch_sizes: [2]\nseeds: [1]\nstudies:\n- {sample: 6}\n- {sample: 7, seeds: [2]}\n"
+    )
+    found = run(parser, "--config", "several.yaml", "--batch_sizes", "[3]")
+    assert [(each.sample, each.seeds, each.batch_sizes) for each in found] == [(6, [1], [3]), (7, [2], [3])]
+    found = run(parser, "--seeds", "9", "--config", "several.yaml", "--sample", "8")
+    assert [(each.sample, each.seeds) for each in found] == [(8, [1]), (8, [2])]
+
+
+def test_a_named_configuration_replaces_the_default_one(parser: Parser) -> None:
+    assert run(parser)[0].dataset == "cifar10-samples"
+    Path("mine.yaml").write_text("version: 1\nsample: 5\n")
+    (mine,) = run(parser, "--config=mine.yaml")
+    assert (mine.sample, mine.dataset, mine.accuracy, mine.batch_sizes) == (5, "cifar10", "default", [])
+
+
+def test_what_is_given_is_known(parser: Parser) -> None:
+    assert run(parser)[0].given == set()
+    assert {"sample", "trainer"} <= {
+        name.partition(".")[0] for name in run(parser, "--sample", "3", "--trainer.devices", "2")[0].given
+    }
+
+
+def test_nested_settings_are_dataclasses(parser: Parser) -> None:
+    from zcbench.bench.study.config import TrainerConfig
+
+    assert run(parser, "--trainer.devices", "2")[0].trainer == TrainerConfig(devices=2)
+
+
+@pytest.mark.parametrize("arguments", [["--sample", "x"], ["--trainer.device", "1"], ["--proxies"], ["extra"]])
+def test_errors_are_of_the_user(parser: Parser, arguments: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"see zcbench --help$"):
+        run(parser, *arguments)

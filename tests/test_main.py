@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from zcbench.__main__ import main
+
+
+def test_help_is_quick_and_loads_no_torch() -> None:
+    script = (
+        "import sys; from zcbench.__main__ import main\n"
+        "try: main(['run', '--help'])\n"
+        "finally: assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-m", "zcbench", "--help"], check=True, capture_output=True)
+    assert time.monotonic() - start < 5  # 0.2 s on an idle machine; the bound only catches an import of torch
+
+
+def test_no_command_prints_the_help_and_a_wrong_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    for command in ("run", "leaderboard", "check", "score", "list", "data", "evolve"):
+        assert re.search(rf"^    {command}  ", shown, re.MULTILINE)
+    assert main(["fly"]) == 2
+    assert "zcbench --help" in capsys.readouterr().err
