@@ -63,7 +63,7 @@ def as_markdown(rankings: Sequence[Ranking]) -> str:
     ]
     for r in rankings:
         c = r.correlation
-        theirs = published().get((r.space, r.accuracy.partition("/")[0], r.proxy))
+        theirs = published(r)
         numbers = [
             "" if value is None else _signed(value).strip()
             for value in (theirs and (theirs.rho, theirs.tau)) or (None, None)
