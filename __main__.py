@@ -117,7 +117,7 @@ def _at_hand(studies: Sequence[Callable[[], Study]]) -> list[Study]:
 
 def check(arguments: Namespace) -> int:
     """Compare scores and correlations with a baseline; what the results folder lacks is computed first."""
-    from .bench.report.junit import as_json, as_junit, as_table
+    from .bench.report.check import as_json, as_junit, as_table
     from .bench.results.ranking import select
     from .bench.results.regress import (
         compare,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 
 class Style(TypedDict, total=False):
@@ -86,3 +86,16 @@ def significant(value: float, digits: int = 3, *, missing: str = "") -> str:
     ('0.0123', '1.23e+05', 'nan')
     """
     return missing if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def null_if_not_finite(value: Any) -> Any:
+    """Return a value that JSON can hold: None in place of every number that is not finite, however deep it lies.
+
+    >>> null_if_not_finite({"rho": math.nan, "tau": (0.5, math.inf)})
+    {'rho': None, 'tau': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: null_if_not_finite(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [null_if_not_finite(of) for of in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,7 +3,15 @@ from __future__ import annotations
 import math
 
 import pytest
-from zcbench.bench.report.numbers import Style, estimate, interval, milliseconds, number, percent, significant
+from zcbench.bench.report.numbers import (
+    Style,
+    estimate,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    significant,
+)
 
 COLUMN: Style = {"sign": " ", "missing": " nan"}
 FULL: Style = {"sign": "+", "zero": True, "missing": "nan"}
