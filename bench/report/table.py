@@ -1,4 +1,4 @@
-"""The rankings of a study as a table for a terminal, as SVG, as Markdown beside published values, as CSV and as JSON."""
+"""The rankings of a study as a table for a terminal, SVG, Markdown beside published values, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def as_markdown(rankings: Sequence[Ranking]) -> str:
                 estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED),
                 estimate(c.tau, c.tau_low, c.tau_high, **_ALIGNED),
                 percent(r.coverage),
-                number(theirs and theirs.rho),
-                number(theirs and theirs.tau),
+                number(theirs.rho if theirs else None),
+                number(theirs.tau if theirs else None),
                 f"{theirs.networks:,}, {theirs.source}" if theirs else "",
             )
         )
