@@ -12,31 +12,32 @@ from .table import markdown
 
 _INTRODUCTION = """# Ablations
 
-Made by `zcbench leaderboard`; all digits are in `ablation.csv`, `seeds.csv`, `trends.csv`, `differences.csv` and
-`agreement.csv`, and `zcbench leaderboard --verify` makes them anew from `scores.parquet`.
+`zcbench leaderboard` made this document. All digits are in `ablation.csv`, `seeds.csv`, `trends.csv`,
+`differences.csv` and `agreement.csv`. `zcbench leaderboard --verify` makes these tables again from `scores.parquet`.
 
-ρ is Spearman's and τ Kendall's tau-b, signed, the mean over seeds. [Brackets] are 95 % intervals: of a mean, a
-bootstrap over networks, all seeds of a network being one cluster; of a standard deviation (sd), the chi-square interval
-of independent normal seeds. *Agreement* is the mean τ between the scores that two seeds give the same networks.
+ρ is Spearman's rho and τ is Kendall's tau-b, both signed and averaged over seeds. [Brackets] are 95 % intervals. The
+interval of a mean is a bootstrap over networks, in which all seeds of a network are one cluster. The interval of a
+standard deviation (sd) is the chi-square interval of independent normal seeds. *Agreement* is the mean τ between the
+scores that two seeds give to the same networks.
 """
 _SPREADS = """\
 | proxy | batch | seeds | networks | cover | ρ | sd | τ | sd | τ from, to | agreement |
 | --- | --: | --: | --: | --: | --- | --- | --- | --- | --- | --: |
 """
 _TRENDS = """\
-Growth of a coefficient with every doubling of the batch, in the direction that the proxy claims:
+Growth of the coefficient with every doubling of the batch size, in the direction that the proxy claims:
 
 | proxy | batches | seed | ρ, networks | ρ, seeds | rising | τ, networks | τ, seeds | rising |
 | --- | --- | --- | --- | --- | --: | --- | --- | --: |
 """
 _DIFFERENCES = """\
-Differences between batch sizes on networks scored at both; p after Holm over the pairs of a proxy:
+Differences between two batch sizes, on networks scored at both; p is after Holm's correction over the pairs of a proxy:
 
-| proxy | batch | less batch | networks | Δρ | p | Δτ | p |
+| proxy | batch | minus batch | networks | Δρ | p | Δτ | p |
 | --- | --: | --: | --: | --- | --: | --- | --: |
 """
 _AGREEMENTS = """\
-Agreement of the scores at two batch sizes with the same seed, mean over seeds:
+Agreement between the scores at two batch sizes with the same seed, mean over seeds:
 
 | proxy | batch | batch | networks | ρ | τ |
 | --- | --: | --: | --: | --: | --: |
@@ -107,7 +108,7 @@ def _trends(ablation: Ablation) -> Iterator[Sequence[object]]:
 
 
 def _differences(ablation: Ablation) -> Iterator[Sequence[object]]:
-    """Yield the differences, each of the larger batch size less the smaller one."""
+    """Yield the differences: coefficient of the larger batch size minus that of the smaller one."""
     for d in ablation.differences:
         yield (
             d.first.proxy,

@@ -19,9 +19,9 @@ from .figures import Drawing, inline
 from .numbers import number, percent, significant
 from .published import Published, published
 
-#: A difference whose p-value after Holm's correction is below this is set in bold.
+#: Differences with a p-value below this, after Holm's correction, are bold.
 SIGNIFICANT = 0.05
-#: The trace of the kernel, to which HNAS (Shu et al., NeurIPS 2022) relates all measures that use gradients.
+#: Trace of the neural tangent kernel. HNAS (Shu et al., NeurIPS 2022) relates all proxies that use gradients to it.
 TRACE = "ntk_trace"
 
 
@@ -33,7 +33,7 @@ class Section(NamedTuple):
         rows: One ranking per proxy and batch size, its detail, and the published coefficients of the same proxy.
         ablation: What seeds and batch sizes do, if there are several.
         matrices: Differences between proxies, one matrix per batch size.
-        traces: Agreement of every proxy with the trace of the kernel, the highest first.
+        traces: Agreement of every proxy with `TRACE`, the highest first.
         facts: The recipe, line by line.
     """
 
@@ -46,7 +46,7 @@ class Section(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """By how much every proxy ranks better than every proxy below it in the table.
+    """Differences between every proxy and every proxy below it in the table.
 
     Attributes:
         batches: Batch size of all proxies in words, or nothing.
@@ -78,7 +78,7 @@ class Gap(NamedTuple):
 
 
 def environment() -> jinja2.Environment:
-    """Return what renders the templates: everything that a template prints is escaped."""
+    """Return the Jinja environment of the templates, which escapes every value that a template prints."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__),
         autoescape=True,
@@ -97,13 +97,13 @@ def page(
     transfers: Sequence[Transferred],
     drawings: Mapping[str, Sequence[Drawing]],
 ) -> str:
-    """Return the page; equal boards give equal bytes.
+    """Return the page as HTML; equal boards give equal bytes.
 
     Args:
-        standings: The boards, with how their proxies rank.
-        ablations: All ablations: those of one board, and those of several boards.
+        standings: How the proxies of every board rank.
+        ablations: Ablations of one board, and ablations of several boards.
         agreements: Agreement between boards on the same networks.
-        transfers: What is chosen by the scores of one board, by the accuracies of another.
+        transfers: Accuracies on one board of the networks that are chosen by the scores of another.
         drawings: Figures by the id of board or ablation; empty without matplotlib.
     """
     boards = {standing.board.id for standing in standings}
@@ -173,7 +173,7 @@ def _gap(row: Comparison, sign: int) -> Gap:
 
 
 def _traces(standing: Standing) -> list[tuple[str, Agreed]]:
-    """Return how alike every proxy and the trace of the kernel rank; nothing if the trace was not scored."""
+    """Return how alike every proxy and `TRACE` rank, the most alike first; nothing if `TRACE` was not scored."""
     found: dict[str, Agreed] = {}
     for _, row in standing.agreements:
         names = {row.first, row.second}
