@@ -104,13 +104,7 @@ def style() -> Iterator[None]:
 
 
 def figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, Any]:
-    """Return an empty figure and its axes, as `Figure.subplots` returns them; draw on them inside `style`.
-
-    Args:
-        rows: Number of rows of axes.
-        columns: Number of columns of axes.
-        width: Width of the figure in inches.
-        height: Height of the figure in inches.
+    """Return an empty figure, in inches, and its axes as `Figure.subplots` returns them; draw on them in `style`.
 
     Raises:
         ResultsError: matplotlib is not installed.
@@ -121,13 +115,9 @@ def figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Fig
 
 
 def as_svg(made: Figure, title: str = "") -> str:
-    """Return a figure as SVG.
+    """Return a figure as SVG; a figure with a title is one that `is_ours` knows.
 
-    The same figure, made again, gives the same bytes. A second call for one figure may not: its layout may move.
-
-    Args:
-        made: The figure.
-        title: Title in the metadata, by which `is_ours` knows the file; empty for none.
+    A figure that is made again gives the same bytes. A second call for one figure may not: its layout may move.
     """
     stream = io.StringIO()
     heading = {"Title": f"{_TITLE}: {title}"} if title else {}

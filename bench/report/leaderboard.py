@@ -71,13 +71,6 @@ def write(results: Path, out: Path) -> list[Standing]:
     `figures/`. `verify` makes the tables again from `scores.parquet` and `boards.json`. Equal scores give equal bytes.
     Files of an earlier call that this call does not write are removed.
 
-    Args:
-        results: The results folder.
-        out: The folder that is written.
-
-    Returns:
-        How the proxies of every board rank.
-
     Raises:
         ResultsError: Scores are missing, or a folder cannot be read or written.
     """
@@ -115,9 +108,6 @@ def verify(folder: Path) -> list[str]:
 
     A fault is a cell that differs, a table that is missing or too much, a coefficient, share or count out of its
     bounds, or a number of parameters or MACs that differs from what the space states.
-
-    Args:
-        folder: The folder of the leaderboard.
 
     Raises:
         ResultsError: The folder has no leaderboard, or a file of it is torn.

@@ -11,38 +11,16 @@ import numpy as np
 
 from ..results.ablation import Ablation
 from ..results.board import Board
-from ..results.detail import Detail
 from ..results.pairs import Agreed, Comparison, Transferred
-from ..results.ranking import Ranking
 from ..results.standing import BASELINES, Standing
 from .figures import Drawing, inline
 from .numbers import number, percent, significant
-from .published import Published, published
+from .published import published
 
 #: Differences with a p-value below this, after Holm's correction, are bold.
 SIGNIFICANT = 0.05
 #: Trace of the neural tangent kernel. HNAS (Shu et al., NeurIPS 2022) relates all proxies that use gradients to it.
 TRACE = "ntk_trace"
-
-
-class Section(NamedTuple):
-    """What the page shows of one board.
-
-    Attributes:
-        board: The board.
-        rows: One ranking per proxy and batch size, its detail, and the published coefficients of the same proxy.
-        ablation: What seeds and batch sizes do, if there are several.
-        matrices: Differences between proxies, one matrix per batch size.
-        traces: Agreement of every proxy with `TRACE`, the highest first.
-        facts: The recipe, line by line.
-    """
-
-    board: Board
-    rows: Sequence[tuple[Ranking, Detail, Published | None]]
-    ablation: Ablation | None
-    matrices: Sequence[Matrix]
-    traces: Sequence[tuple[str, Agreed]]
-    facts: Sequence[str]
 
 
 class Matrix(NamedTuple):
@@ -63,7 +41,7 @@ class Gap(NamedTuple):
     """The difference of Kendall's tau between two proxies.
 
     Attributes:
-        difference: Tau of the column less tau of the row.
+        difference: Tau of the column minus tau of the row.
         low: Lower end of its 95 % interval.
         high: Upper end.
         p: p-value after Holm's correction.
@@ -107,34 +85,32 @@ def page(
         drawings: Figures by the id of board or ablation; empty without matplotlib.
     """
     boards = {standing.board.id for standing in standings}
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            sections=list(map(_section, standings)),
-            ablations=[ablation for ablation in ablations if ablation.id not in boards],
-            agreements=agreements,
-            transfers=transfers,
-            drawings=drawings,
-            baselines=BASELINES,
-            significant_p=SIGNIFICANT,
-            trace=TRACE,
-        )
-    )
-
-
-def _section(standing: Standing) -> Section:
-    return Section(
-        board=standing.board,
-        rows=[(r, d, published(r)) for r, d in zip(standing.rankings, standing.details, strict=True)],
-        ablation=standing.ablation,
-        matrices=list(_matrices(standing)),
-        traces=_traces(standing),
-        facts=_facts(standing.board),
+    sections = [
+        {
+            "board": s.board,
+            "rows": [(r, d, published(r)) for r, d in zip(s.rankings, s.details, strict=True)],
+            "ablation": s.ablation,
+            "matrices": list(_matrices(s)),
+            "traces": _traces(s),
+            "facts": _facts(s.board),
+        }
+        for s in standings
+    ]
+    template = environment().get_template("page.html")
+    return template.render(
+        sections=sections,
+        ablations=[ablation for ablation in ablations if ablation.id not in boards],
+        agreements=agreements,
+        transfers=transfers,
+        drawings=drawings,
+        baselines=BASELINES,
+        significant_p=SIGNIFICANT,
+        trace=TRACE,
     )
 
 
 def _facts(board: Board) -> list[str]:
+    """Return the recipe of a board, line by line."""
     recipe = board.recipe
     return [
         f"board {board.id}",

@@ -31,14 +31,18 @@ class Session:
         job_type: What W&B groups runs by.
         config: What the user asked for; the environment is added.
         tags: What W&B can filter runs by.
+        on: Whether the user wants a run.
 
     Attributes:
         note: One line for the user, empty before the run starts: where the run is, the command that uploads it, or
             why there is none.
     """
 
-    def __init__(self, folder: Path, job_type: str, config: Mapping[str, Any], tags: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, job_type: str, config: Mapping[str, Any], *, tags: Sequence[str] = (), on: bool = True
+    ) -> None:
         self.note = ""
+        self._on = on
         self._run: Any = None
         self._folder = folder.absolute()
         self._job_type, self._config, self._tags = job_type, dict(config), tags
@@ -48,8 +52,8 @@ class Session:
 
     @property
     def run(self) -> Any:
-        """The run as wandb returns it, None if `WANDB_MODE` turns tracking off."""
-        if not self.note:
+        """The run as wandb returns it, None if the user or `WANDB_MODE` turns tracking off."""
+        if self._on and not self.note:
             self._start()
         return self._run
 
@@ -106,7 +110,7 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
         "truth": study.recipe.truth,
         "batches": study.recipe.document()["batches"],
     }
-    with Session(study.out, "study", config, [study.space.name, study.images.name]) as session:
+    with Session(study.out, "study", config, tags=[study.space.name, study.images.name]) as session:
         if session.run is not None:
             _log(session.run, study, rows, rankings)
     return session.note

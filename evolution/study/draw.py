@@ -23,12 +23,7 @@ CELL = 1.1, 0.32
 
 
 def explained(path: Path, program: Program, responses: Sequence[Response]) -> None:
-    """Draw a program, and beside it its value over kernel size, channels and activation size.
-
-    Args:
-        path: The SVG file.
-        program: The program.
-        responses: Its values; without them only the program is drawn.
+    """Draw a program, and beside it its value over kernel size, channels and activation size, if there are responses.
 
     Raises:
         ResultsError: matplotlib is not there.
@@ -50,11 +45,7 @@ def explained(path: Path, program: Program, responses: Sequence[Response]) -> No
 
 
 def trees(path: Path, programs: Mapping[str, Program]) -> None:
-    """Draw programs side by side.
-
-    Args:
-        path: The SVG file.
-        programs: Programs by title.
+    """Draw programs side by side, each under its title.
 
     Raises:
         ResultsError: matplotlib is not there.
@@ -72,12 +63,6 @@ def trees(path: Path, programs: Mapping[str, Program]) -> None:
 
 def across(path: Path, rows: Sequence[str], columns: Sequence[str], taus: Sequence[Sequence[float]]) -> None:
     """Draw how well each row ranks each column: a cell coloured by Kendall's tau, signed, grey where it is NaN.
-
-    Args:
-        path: The SVG file.
-        rows: Names of the rows.
-        columns: Names of the columns.
-        taus: One tau per column, row by row.
 
     Raises:
         ResultsError: matplotlib is not there.

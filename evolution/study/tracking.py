@@ -19,24 +19,19 @@ PAPER_CO2_G = 358.6
 class Tracker:
     """Logs every generation when it ends, and the hall of fame at the end of the search.
 
-    codecarbon estimates the energy, where it is installed, from the nominal power of the processor. It does not
-    measure.
-
-    Args:
-        config: Configuration of the search.
+    codecarbon, if it is installed, estimates the energy from the nominal power of the processor, without measuring it.
     """
 
     def __init__(self, config: EvolveConfig) -> None:
-        self._session = None
-        if config.tracker != "none":
-            self._session = Session(Path(config.out), "evolution", dataclasses.asdict(config))
+        on = config.tracker != "none"
+        self._session = Session(Path(config.out), "evolution", dataclasses.asdict(config), on=on)
         self._estimator: Any = None
         self._energy_note = ""
 
     @property
     def notes(self) -> list[str]:
         """Lines for the user: where the run is, and the energy."""
-        return [note for note in (self._session.note if self._session else "", self._energy_note) if note]
+        return [note for note in (self._session.note, self._energy_note) if note]
 
     def __enter__(self) -> Tracker:
         self._estimator = _estimator()
@@ -44,17 +39,12 @@ class Tracker:
 
     def generation(self, state: State) -> None:
         """Log the last generation."""
-        if self._run is not None:
+        if (run := self._session.run) is not None:
             record = dataclasses.asdict(state.records[-1])
-            self._run.log(record, step=record["generation"])
+            run.log(record, step=record["generation"])
 
     def finish(self, state: State, best: Sequence[Mapping[str, Any]]) -> None:
-        """Log the best programs as a table, and the energy.
-
-        Args:
-            state: The last state of the search.
-            best: One record per program.
-        """
+        """Log the best programs as a table, one record each, and the energy."""
         energy = self._stop()
         if energy:
             self._energy_note = (
@@ -62,23 +52,18 @@ class Tracker:
                 f"{energy['co2_g']:.2f} g CO2e at the mean of the US grid; the paper estimates {PAPER_CO2_G} g for its "
                 "search"
             )
-        if self._run is not None:
+        if (run := self._session.run) is not None:
             if best:
-                self._run.log({"hall of fame": as_table(best)})
-            self._run.summary["seconds"] = sum(record.wall_s for record in state.records)
+                run.log({"hall of fame": as_table(best)})
+            run.summary["seconds"] = sum(record.wall_s for record in state.records)
             for name, value in energy.items():
-                self._run.summary[f"estimated_{name}"] = value
+                run.summary[f"estimated_{name}"] = value
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
-        if self._session:
-            self._session.__exit__(kind, error, trace)
-
-    @property
-    def _run(self) -> Any:
-        return self._session.run if self._session else None
+        self._session.__exit__(kind, error, trace)
 
     def _stop(self) -> dict[str, float]:
         """End the estimate and return it; nothing without an estimate, or if it has ended before."""
