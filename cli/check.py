@@ -87,7 +87,7 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
 
 
 def _report(given: Namespace, findings: Sequence[Finding], title: str, suite: str) -> None:
-    from ..bench.report.junit import as_json, as_junit, as_table
+    from ..bench.report.check import as_json, as_junit, as_table
 
     if given.junit:
         Path(given.junit).write_text(as_junit(findings, suite), "utf-8")

@@ -1,1 +1,1 @@
-"""What people look at: the leaderboard page, tables, figures, JUnit files, and mirrors of a run."""
+"""What users read: the leaderboard page, tables, figures, what a check found, and the mirror of a run in W&B."""

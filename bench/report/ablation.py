@@ -1,4 +1,4 @@
-"""What seeds and batch sizes do, as Markdown with figures beside it."""
+"""What seeds and batch sizes do to proxies, as a Markdown document with figures beside it."""
 
 from __future__ import annotations
 
@@ -7,112 +7,130 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..results.ablation import Ablation
 from .figures import Drawing
+from .numbers import estimate, interval, number, percent, significant
+from .table import markdown
 
-_HEAD = """# Ablations
+_INTRODUCTION = """# Ablations
 
-Made by `zcbench leaderboard`; all digits are in `ablation.csv`, `seeds.csv`, `trends.csv`, `differences.csv` and
-`agreement.csv`, and `zcbench leaderboard --verify` makes them anew from `scores.parquet`.
+`zcbench leaderboard` made this document. All digits are in `ablation.csv`, `seeds.csv`, `trends.csv`,
+`differences.csv` and `agreement.csv`. `zcbench leaderboard --verify` makes these tables again from `scores.parquet`.
 
-ρ is Spearman's and τ Kendall's tau-b, signed, the mean over seeds. [Brackets] are 95 % intervals: of a mean, a
-bootstrap over networks, all seeds of a network being one cluster; of a standard deviation (sd), the chi-square interval
-of independent normal seeds. *Agreement* is the mean τ between the scores that two seeds give the same networks.
+ρ is Spearman's rho and τ is Kendall's tau-b, both signed and averaged over seeds. [Brackets] are 95 % intervals. The
+interval of a mean is a bootstrap over networks, in which all seeds of a network are one cluster. The interval of a
+standard deviation (sd) is the chi-square interval of independent normal seeds. *Agreement* is the mean τ between the
+scores that two seeds give to the same networks.
+"""
+_SPREADS = """\
+| proxy | batch | seeds | networks | cover | ρ | sd | τ | sd | τ from, to | agreement |
+| --- | --: | --: | --: | --: | --- | --- | --- | --- | --- | --: |
+"""
+_TRENDS = """\
+Growth of the coefficient with every doubling of the batch size, in the direction that the proxy claims:
+
+| proxy | batches | seed | ρ, networks | ρ, seeds | rising | τ, networks | τ, seeds | rising |
+| --- | --- | --- | --- | --- | --: | --- | --- | --: |
+"""
+_DIFFERENCES = """\
+Differences between two batch sizes, on networks scored at both; p is after Holm's correction over the pairs of a proxy:
+
+| proxy | batch | minus batch | networks | Δρ | p | Δτ | p |
+| --- | --: | --: | --: | --- | --: | --- | --: |
+"""
+_AGREEMENTS = """\
+Agreement between the scores at two batch sizes with the same seed, mean over seeds:
+
+| proxy | batch | batch | networks | ρ | τ |
+| --- | --: | --: | --: | --: | --: |
 """
 
 
 def as_markdown(ablations: Sequence[Ablation], drawings: Mapping[str, Sequence[Drawing]], folder: str) -> str:
-    """Write tables and figures of every ablation.
+    """Write the tables and figures of all ablations.
 
     Args:
-        ablations: In the order of the page.
-        drawings: By the id of the ablation; those of boards alone are left out.
-        folder: Where the figures lie, as seen from the page.
+        ablations: The ablations, in the order of the page.
+        drawings: Figures by the id of the ablation; figures that show no seeds and no batch sizes are left out.
+        folder: Path from the document to the folder of the figures.
     """
-    return "\n".join([_HEAD, *(line for a in ablations for line in _section(a, drawings.get(a.id, ()), folder))]) + "\n"
+    blocks = [_INTRODUCTION]
+    for ablation in ablations:
+        blocks += [
+            f"## {_line(ablation.title)}: {_line(ablation.name)}\n",
+            markdown(_SPREADS, _spreads(ablation)),
+            *(
+                f"![{_line(drawing.caption)}]({folder}/{drawing.name}.svg)\n"
+                for drawing in drawings.get(ablation.id, ())
+                if "-batch-" in drawing.name or drawing.name.endswith("-seeds")
+            ),
+        ]
+        for head, rows in (
+            (_TRENDS, _trends(ablation)),
+            (_DIFFERENCES, _differences(ablation)),
+            (_AGREEMENTS, _agreements(ablation)),
+        ):
+            if found := list(rows):
+                blocks.append(markdown(head, found))
+    return "\n".join(blocks)
 
 
-def _section(ablation: Ablation, drawings: Sequence[Drawing], folder: str) -> Iterator[str]:
-    yield f"## {_plain(ablation.title)}: {_plain(ablation.name)}\n"
+def _spreads(ablation: Ablation) -> Iterator[Sequence[object]]:
     several = any(spread.seeds > 1 for spread in ablation.spreads)
-    yield "| proxy | batch | seeds | networks | cover | ρ | sd | τ | sd | τ from, to | agreement |"
-    yield "| --- | --: | --: | --: | --: | --- | --- | --- | --- | --- | --: |"
     for s in sorted(ablation.spreads, key=lambda s: (-s.rho if not math.isnan(s.rho) else 2, s.proxy, s.batch_size)):
-        yield _row(
-            _plain(s.proxy),
-            str(s.batch_size or ""),
-            str(s.seeds),
-            str(s.networks),
-            f"{100 * s.coverage:.1f}%",
-            _interval(s.rho, s.rho_low, s.rho_high, 2),
-            _interval(s.rho_sd, s.rho_sd_low, s.rho_sd_high, 3),
-            _interval(s.tau, s.tau_low, s.tau_high, 2),
-            _interval(s.tau_sd, s.tau_sd_low, s.tau_sd_high, 3),
-            f"{_number(s.tau_min)}, {_number(s.tau_max)}" if several else "",
-            _number(s.seed_tau),
+        yield (
+            s.proxy,
+            s.batch_size or "",
+            s.seeds,
+            s.networks,
+            percent(s.coverage),
+            estimate(s.rho, s.rho_low, s.rho_high),
+            estimate(s.rho_sd, s.rho_sd_low, s.rho_sd_high, 3),
+            estimate(s.tau, s.tau_low, s.tau_high),
+            estimate(s.tau_sd, s.tau_sd_low, s.tau_sd_high, 3),
+            f"{number(s.tau_min)}, {number(s.tau_max)}" if several else "",
+            number(s.seed_tau),
         )
-    yield ""
-    for drawing in drawings:
-        if "-batch-" in drawing.name or drawing.name.endswith("-seeds"):
-            yield f"![{_plain(drawing.caption)}]({folder}/{drawing.name}.svg)\n"
-    if ablation.trends:
-        yield "Growth of a coefficient with every doubling of the batch, in the direction that the proxy claims:\n"
-        yield "| proxy | batches | seed | ρ, networks | ρ, seeds | rising | τ, networks | τ, seeds | rising |"
-        yield "| --- | --- | --- | --- | --- | --: | --- | --- | --: |"
-        for t in ablation.trends:
-            mean = t.seed is None
-            yield _row(
-                _plain(t.proxy),
-                " ".join(map(str, t.batch_sizes)),
-                "**mean**" if mean else str(t.seed),
-                _interval(t.rho, t.rho_low, t.rho_high, 3),
-                f"[{_number(t.rho_seed_low)} {_number(t.rho_seed_high)}]" if mean else "",
-                str(t.rho_rising) if mean else "",
-                _interval(t.tau, t.tau_low, t.tau_high, 3),
-                f"[{_number(t.tau_seed_low)} {_number(t.tau_seed_high)}]" if mean else "",
-                str(t.tau_rising) if mean else "",
-            )
-        yield ""
-    if ablation.differences:
-        yield "Differences between batch sizes on networks scored at both; p after Holm over the pairs of a proxy:\n"
-        yield "| proxy | batch | less batch | networks | Δρ | p | Δτ | p |"
-        yield "| --- | --: | --: | --: | --- | --: | --- | --: |"
-        for d in ablation.differences:
-            yield _row(
-                _plain(d.first.proxy),
-                str(d.second.batch_size),
-                str(d.first.batch_size),
-                str(d.n),
-                _interval(-d.rho.difference, -d.rho.high, -d.rho.low, 3),
-                _p(d.rho.p_holm),
-                _interval(-d.tau.difference, -d.tau.high, -d.tau.low, 3),
-                _p(d.tau.p_holm),
-            )
-        yield ""
-    batches = [row for row in ablation.agreements if row.kind == "batch sizes"]
-    if batches:
-        yield "Agreement of the scores at two batch sizes with the same seed, mean over seeds:\n"
-        yield "| proxy | batch | batch | networks | ρ | τ |\n| --- | --: | --: | --: | --: | --: |"
-        for row in batches:
-            yield _row(_plain(row.proxy), row.first, row.second, str(row.n), _number(row.rho), _number(row.tau))
-        yield ""
 
 
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _trends(ablation: Ablation) -> Iterator[Sequence[object]]:
+    for t in ablation.trends:
+        mean = t.seed is None
+        yield (
+            t.proxy,
+            " ".join(map(str, t.batch_sizes)),
+            "**mean**" if mean else t.seed,
+            estimate(t.rho, t.rho_low, t.rho_high, 3),
+            interval(t.rho_seed_low, t.rho_seed_high, 3),
+            t.rho_rising if mean else "",
+            estimate(t.tau, t.tau_low, t.tau_high, 3),
+            interval(t.tau_seed_low, t.tau_seed_high, 3),
+            t.tau_rising if mean else "",
+        )
 
 
-def _plain(text: str) -> str:
+def _differences(ablation: Ablation) -> Iterator[Sequence[object]]:
+    """Yield the differences: coefficient of the larger batch size minus that of the smaller one."""
+    for d in ablation.differences:
+        yield (
+            d.first.proxy,
+            d.second.batch_size,
+            d.first.batch_size,
+            d.n,
+            estimate(-d.rho.difference, -d.rho.high, -d.rho.low, 3),
+            _p(d.rho.p_holm),
+            estimate(-d.tau.difference, -d.tau.high, -d.tau.low, 3),
+            _p(d.tau.p_holm),
+        )
+
+
+def _agreements(ablation: Ablation) -> Iterator[Sequence[object]]:
+    for row in ablation.agreements:
+        if row.kind == "batch sizes":
+            yield row.proxy, row.first, row.second, row.n, number(row.rho), number(row.tau)
+
+
+def _line(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def _number(value: float, digits: int = 3) -> str:
-    return "" if math.isnan(value) else f"{value:.{digits}f}".replace("0.", ".", 1)
-
-
-def _interval(value: float, low: float, high: float, digits: int) -> str:
-    if math.isnan(value):
-        return ""
-    return _number(value) + ("" if math.isnan(low) else f" [{_number(low, digits)} {_number(high, digits)}]")
-
-
 def _p(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.2g}" if value >= 1e-4 else "< 1e-4"
+    return "< 1e-4" if value < 1e-4 else significant(value, 2)

@@ -1,4 +1,4 @@
-"""Figures of a leaderboard as SVG, equal bytes for equal numbers. They take matplotlib, which nothing else does."""
+"""Figures of a leaderboard as SVG; equal numbers give equal bytes. They need matplotlib, an optional dependency."""
 
 from __future__ import annotations
 
@@ -22,18 +22,26 @@ from ..results.panel import Panel
 from ..results.standing import BASELINES, Standing
 from ..stats.coefficients import Matrix
 from ..stats.top import Tops
+from .numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How many proxies have a colour of their own where all have a line.
+#: Number of proxies whose line has a colour, where every proxy has a line.
 COLOURED = 10
-#: How many rows and columns of a heat map still have room for numbers.
+#: Largest number of rows of a heat map whose cells have room for a number.
 NUMBERED = 32
 
 _INK, _BLUE, _PALE, _GREY = "#1c2430", "#2b6cb0", "#bcd3ea", "#9aa5b4"
-_NAMES = {"rho": "Spearman ρ", "tau": "Kendall τ"}
-_MARK = "zcbench leaderboard"
+_WORDS = {"rho": "Spearman ρ", "tau": "Kendall τ"}
+#: How a row of `by_proxy` is drawn, from the bottom layer to the top layer.
+_MARKS: dict[str, dict[str, Any]] = {
+    "95 % over networks": {"color": _PALE, "lw": 7, "solid_capstyle": "butt"},
+    "± standard deviation over seeds": {"color": _BLUE, "lw": 2.2, "solid_capstyle": "butt"},
+    "each seed": {"color": _INK, "ls": "", "marker": "|", "ms": 6, "mew": 0.7},
+    "mean": {"color": _INK, "ls": "", "marker": "o", "ms": 3.2},
+}
+_TITLE = "zcbench leaderboard"
 _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "zcbench",
     "svg.fonttype": "none",
@@ -61,9 +69,9 @@ class Drawing:
     """A figure.
 
     Attributes:
-        name: Of its file, without an ending.
-        caption: What it shows, one sentence or two.
-        svg: The file.
+        name: Name of its file, without the ending.
+        caption: What it shows, in one or two sentences.
+        svg: Content of its file.
     """
 
     name: str
@@ -72,21 +80,23 @@ class Drawing:
 
 
 def available() -> bool:
-    """Return whether matplotlib is there."""
+    """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in our style, whatever the user's own is: it would change bytes.
+    """Draw in our style: the user's own style would change the bytes.
 
     Raises:
-        ResultsError: matplotlib is not there.
+        ResultsError: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
     except ImportError:
-        raise ResultsError('figures: expected matplotlib, which is not there: pip install "zcbench[report]"') from None
+        raise ResultsError(
+            'figures: expected matplotlib, which is not installed: pip install "zcbench[report]"'
+        ) from None
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
@@ -94,10 +104,10 @@ def style() -> Iterator[None]:
 
 
 def figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, Any]:
-    """Return a figure of some inches and its axes, as `Figure.subplots` gives them; what is drawn later needs `style`.
+    """Return an empty figure, in inches, and its axes as `Figure.subplots` returns them; draw on them in `style`.
 
     Raises:
-        ResultsError: matplotlib is not there.
+        ResultsError: matplotlib is not installed.
     """
     with style():
         made = _empty(width, height)
@@ -105,9 +115,12 @@ def figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Fig
 
 
 def as_svg(made: Figure, title: str = "") -> str:
-    """Return a figure as SVG, drawn anew the same bytes; a second call may move its layout by a hair."""
+    """Return a figure as SVG; a figure with a title is one that `is_ours` knows.
+
+    A figure that is made again gives the same bytes. A second call for one figure may not: its layout may move.
+    """
     stream = io.StringIO()
-    heading = {"Title": f"{_MARK}: {title}"} if title else {}
+    heading = {"Title": f"{_TITLE}: {title}"} if title else {}
     with style():
         made.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, **heading})
     return stream.getvalue()
@@ -120,12 +133,12 @@ def save(made: Figure, path: Path) -> None:
 
 
 def is_ours(svg: str) -> bool:
-    """Return whether a file was drawn here."""
-    return f"<dc:title>{_MARK}" in svg
+    """Return whether `draw` has drawn this SVG."""
+    return f"<dc:title>{_TITLE}" in svg
 
 
 def inline(svg: str) -> str:
-    """Return a drawing as HTML takes it: no address, no metadata, and no names that two drawings would share."""
+    """Return a drawing that can stand in an HTML page: without addresses, metadata and ids that two drawings share."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
     body = re.sub(r' xmlns(:\w+)?="[^"]*"', "", body).replace("xlink:href=", "href=")
@@ -133,10 +146,10 @@ def inline(svg: str) -> str:
 
 
 def draw(standings: Sequence[Standing], ablations: Sequence[Ablation]) -> dict[str, list[Drawing]]:
-    """Draw all figures of a leaderboard, by the id of board or ablation.
+    """Draw all figures of a leaderboard and return them by the id of board or ablation.
 
     Raises:
-        ResultsError: matplotlib is not there.
+        ResultsError: matplotlib is not installed.
     """
     drawings: dict[str, list[Drawing]] = {}
     for ablation in ablations:
@@ -147,17 +160,18 @@ def draw(standings: Sequence[Standing], ablations: Sequence[Ablation]) -> dict[s
 
 
 def by_batch_size(spreads: Sequence[Spread], seeds: Sequence[Seed], title: str) -> str:
-    """Draw the correlation of one proxy over the batch size: a line per seed, their mean, and its interval.
+    """Draw the coefficients of one proxy over the batch size: one line per seed, their mean, and its interval.
 
     Args:
-        spreads: Of the proxy, one per batch size.
-        seeds: Of the proxy, one per batch size and seed.
-        title: Above the figure.
+        spreads: Spreads of the proxy, one per batch size.
+        seeds: Coefficients of the proxy, one per batch size and seed.
+        title: Text above the figure.
     """
     rows = sorted((s for s in spreads if s.batch_size > 0), key=lambda s: s.batch_size)
     sizes = [row.batch_size for row in rows]
-    with _figure(7.2, 3.1, title) as (made, result):
-        for axes, (name, words) in zip(made.subplots(1, 2), _NAMES.items(), strict=True):
+    with style():
+        made = _empty(7.2, 3.1, title)
+        for axes, (name, words) in zip(made.subplots(1, 2), _WORDS.items(), strict=True):
             low, high = ([getattr(row, f"{name}_{end}") for row in rows] for end in ("low", "high"))
             axes.fill_between(sizes, low, high, color=_PALE, alpha=0.6, lw=0, label="95 % over networks")
             for label, seed in enumerate(dict.fromkeys(s.seed for s in seeds)):
@@ -172,86 +186,63 @@ def by_batch_size(spreads: Sequence[Spread], seeds: Sequence[Seed], title: str) 
             axes.set_xlabel("images in the batch")
             axes.set_title(words)
         _legend(made)
-    return result[0]
+        return as_svg(made, title)
 
 
 def by_proxy(labels: Sequence[str], spreads: Sequence[Spread], seeds: Sequence[Sequence[Seed]], title: str) -> str:
-    """Draw the correlations of all proxies, the highest Spearman on top: every seed, mean, spread and interval.
+    """Draw the coefficients of all proxies, the highest Spearman on top: every seed, mean, deviation and interval.
 
     Args:
-        labels: One per row.
-        spreads: One per row.
-        seeds: Those of every row.
-        title: Above the figure.
+        labels: Names of the rows.
+        spreads: Spread of every row.
+        seeds: Coefficients of every row, one per seed.
+        title: Text above the figure.
     """
     order = sorted(range(len(labels)), key=lambda i: (np.nan_to_num(spreads[i].rho, nan=-2), labels[i]))
-    with _figure(8.4, 1.3 + 0.21 * len(labels), title) as (made, result):
-        for axes, (name, words) in zip(made.subplots(1, 2, sharey=True), _NAMES.items(), strict=True):
+    with style():
+        made = _empty(8.4, 1.3 + 0.21 * len(labels), title)
+        for axes, (name, words) in zip(made.subplots(1, 2, sharey=True), _WORDS.items(), strict=True):
             for height, i in enumerate(order):
                 row = spreads[i]
                 mean, low, high, sd = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high", "_sd"))
-                first = height == 0
-                axes.plot(
-                    [low, high],
-                    [height] * 2,
-                    color=_PALE,
-                    lw=7,
-                    solid_capstyle="butt",
-                    label="95 % over networks" if first else None,
-                )
-                axes.plot(
-                    [mean - sd, mean + sd],
-                    [height] * 2,
-                    color=_BLUE,
-                    lw=2.2,
-                    solid_capstyle="butt",
-                    label="± standard deviation over seeds" if first else None,
-                )
-                values = [getattr(seed, name) for seed in seeds[i]]
-                axes.plot(
-                    values,
-                    [height] * len(values),
-                    ls="",
-                    marker="|",
-                    ms=6,
-                    mew=0.7,
-                    color=_INK,
-                    label="each seed" if first else None,
-                )
-                axes.plot([mean], [height], marker="o", ms=3.2, color=_INK, ls="", label="mean" if first else None)
+                values = [low, high], [mean - sd, mean + sd], [getattr(seed, name) for seed in seeds[i]], [mean]
+                for xs, (label, look) in zip(values, _MARKS.items(), strict=True):
+                    axes.plot(xs, [height] * len(xs), label=None if height else label, **look)
             axes.axvline(0, color=_GREY, lw=0.8)
             axes.set_title(words)
             axes.set_yticks(range(len(order)), [labels[i] for i in order])
             axes.set_ylim(-0.7, len(order) - 0.3)
             axes.tick_params(axis="y", length=0)
         _legend(made)
-    return result[0]
+        return as_svg(made, title)
 
 
 def heat_map(labels: Sequence[str], matrix: Matrix, title: str) -> str:
-    """Draw how alike columns rank: the lower triangle of a symmetric matrix from -1 to 1, NaN left grey.
+    """Draw how alike proxies rank: the lower triangle of a symmetric matrix from -1 to 1, grey where it is NaN.
 
     Args:
-        labels: One per row and column.
-        matrix: `(labels, labels)`.
-        title: Above the figure.
+        labels: Names of the rows, which are also those of the columns.
+        matrix: Coefficients `(labels, labels)`.
+        title: Text above the figure.
     """
     import matplotlib as mpl
 
     count = len(labels)
     side = 1.9 + 0.25 * count
-    with _figure(side + 0.8, side, title) as (made, result):
+    with style():
+        made = _empty(side + 0.8, side, title)
         axes = made.subplots()
         colours = mpl.colormaps["RdBu"]
         lower = np.tril(np.ones((count, count), dtype=bool), -1)
-        # Squares of their own, as an image would be a bitmap.
+        # One rectangle per cell: matplotlib would draw an image as a bitmap.
         for row, column in zip(*np.nonzero(lower), strict=True):
             value = float(matrix[row, column])
             fill = "#e3e7ee" if math.isnan(value) else mpl.colors.to_hex(colours((value + 1) / 2))
             axes.add_patch(mpl.patches.Rectangle((column - 0.5, row - 0.5), 1, 1, fc=fill, ec="white", lw=0.5))
             if count <= NUMBERED and not math.isnan(value):
                 ink = "white" if abs(value) > 0.65 else _INK
-                axes.text(column, row, _short(value), ha="center", va="center", fontsize=5.8, color=ink)
+                shown = number(round(value, 2) + 0.0, 2)  # a value that is rounded to zero has no sign
+                axes.text(column, row, shown, ha="center", va="center", fontsize=5.8, color=ink)
         axes.set_xlim(-0.6, count - 1.4)
         axes.set_ylim(count - 0.4, 0.4)
         axes.set_aspect("equal")
@@ -270,16 +261,16 @@ def heat_map(labels: Sequence[str], matrix: Matrix, title: str) -> str:
         )
         bar.outline.set_visible(False)
         bar.set_label("Spearman ρ")
-    return result[0]
+        return as_svg(made, title)
 
 
 def over_cut_off(labels: Sequence[str], curves: Sequence[Tops], title: str) -> str:
-    """Draw the top of the ranking over the cut-off; the first `COLOURED` that are no baseline have a colour.
+    """Draw the top of the ranking over the cut-off; the first `COLOURED` proxies that are no baseline have a colour.
 
     Args:
-        labels: One per curve, the best first.
-        curves: One per proxy.
-        title: Above the figure.
+        labels: Names of the proxies, the best first.
+        curves: Curve of every proxy.
+        title: Text above the figure.
     """
     import matplotlib as mpl
 
@@ -292,27 +283,29 @@ def over_cut_off(labels: Sequence[str], curves: Sequence[Tops], title: str) -> s
     cycle = mpl.colormaps["tab10"]
     colours = {i: mpl.colors.to_hex(cycle(place)) for place, i in enumerate(proper[:COLOURED])}
     dashes = dict(zip(BASELINES, ("--", "-.", ":"), strict=True))
-    with _figure(10.5, 3.6, title) as (made, result):
+    with style():
+        made = _empty(10.5, 3.6, title)
         for axes, (name, words) in zip(made.subplots(1, 3), panels, strict=True):
-            # What has a colour is drawn last.
+            # Coloured lines are drawn last, so that they lie on top.
             for i in sorted(range(len(labels)), key=lambda i: (i in colours, -i)):
                 label, values = labels[i], getattr(curves[i], name)
                 if label in BASELINES:
-                    style: dict[str, Any] = {"color": _INK, "ls": dashes[label], "lw": 1.0, "label": label}
+                    look: dict[str, Any] = {"color": _INK, "ls": dashes[label], "lw": 1.0, "label": label}
                 elif i in colours:
-                    style = {"color": colours[i], "lw": 1.4, "label": label}
+                    look = {"color": colours[i], "lw": 1.4, "label": label}
                 else:
-                    style = {"color": _GREY, "lw": 0.5, "label": "others" if i == proper[-1] else None}
-                axes.plot(curves[i].shares, values, **style)
+                    look = {"color": _GREY, "lw": 0.5, "label": "others" if i == proper[-1] else None}
+                axes.plot(curves[i].shares, values, **look)
             axes.set_xscale("log")
             axes.set_xticks([0.01, 0.03, 0.1, 0.3, 1], ["1 %", "3 %", "10 %", "30 %", "100 %"])
             axes.minorticks_off()
             axes.set_xlabel("top")
             axes.set_title(words)
         handles, names = made.axes[0].get_legend_handles_labels()
-        listed = sorted(zip(names, handles, strict=True), key=lambda n: _place(n[0], labels))
+        place = {label: i for i, label in enumerate(labels)}
+        listed = sorted(zip(names, handles, strict=True), key=lambda pair: place.get(pair[0], len(labels)))
         made.legend([h for _, h in listed], [n for n, _ in listed], loc="outside right upper", handlelength=2.2)
-    return result[0]
+        return as_svg(made, title)
 
 
 def _of_ablation(ablation: Ablation) -> Iterator[Drawing]:
@@ -345,8 +338,8 @@ def _of_standing(standing: Standing) -> Iterator[Drawing]:
     curves = [d.curve for d in standing.details]
     yield Drawing(
         f"{stem}-curves",
-        f"{board.name}: the top of the ranking from {CUTS[0]:.0%} to all networks; the {COLOURED} highest Spearman in "
-        "colour.",
+        f"{board.name}: the top of the ranking from {CUTS[0]:.0%} to all networks; the {COLOURED} proxies with the "
+        "highest Spearman have a colour.",
         over_cut_off(labels, curves, board.name),
     )
     for family in dict.fromkeys(name for name, _ in standing.agreements):
@@ -360,8 +353,8 @@ def _of_standing(standing: Standing) -> Iterator[Drawing]:
         at = f", batches of {family}" if family else ""
         yield Drawing(
             f"{stem}-agreement" + (f"-{family}" if family else ""),
-            f"{board.name}{at}: Spearman between the scores of proxies, mean over seeds, in the direction that each "
-            "claims; the order is that of the table.",
+            f"{board.name}{at}: Spearman between the scores of every two proxies, mean over seeds, in the direction "
+            "that each proxy claims; proxies are in the order of the table.",
             heat_map(list(place), matrix, f"{board.name}{at}"),
         )
 
@@ -371,34 +364,18 @@ def _seeds_of(panel: Panel, seeds: Sequence[Seed]) -> list[Seed]:
     return [seed for seed in seeds if (seed.proxy, seed.version, seed.batch_size) == key]
 
 
-@contextmanager
-def _figure(width: float, height: float, title: str) -> Iterator[tuple[Figure, list[str]]]:
-    """Yield a figure and a list that gets its SVG."""
-    result: list[str] = []
-    with style():
-        made = _empty(width, height)
-        made.suptitle(title, fontsize=9, color="#5b6675")
-        yield made, result
-        result.append(as_svg(made, title))
-
-
-def _empty(width: float, height: float) -> Figure:
+def _empty(width: float, height: float, title: str = "") -> Figure:
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    made = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        made.suptitle(title, fontsize=9, color="#5b6675")
+    return made
 
 
 def _legend(figure: Figure) -> None:
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), handlelength=1.6)
-
-
-def _place(name: str, labels: Sequence[str]) -> int:
-    return labels.index(name) if name in labels else len(labels)
-
-
-def _short(value: float) -> str:
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("0.", ".", 1)
 
 
 def _slug(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A leaderboard: the boards of a results folder ranked, with trivial baselines, frozen with the scores behind them."""
+"""The folder of a leaderboard: rankings of the boards of a results folder, and the scores that they are made from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .page import page
 from .table import as_csv, as_markdown
 
 _SCORES, _BOARDS, _FIGURES = "scores.parquet", "boards.json", "figures"
-#: What may be there, and is written only if there is something to say.
+#: Tables that the folder may have; a table without rows is not written.
 _TABLES = (
     "leaderboard.csv",
     "curves.csv",
@@ -47,13 +47,13 @@ _TEXTS = ("leaderboard.md", "ablation.md", "index.html")
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """All that the boards of a results folder say.
+    """All results of the boards of a results folder.
 
     Attributes:
-        standings: Board by board.
-        ablations: Of boards with several seeds or batch sizes, and of boards whose seeds drew the networks too.
-        agreements: Between boards on the same networks, with the first of both.
-        transfers: What is chosen by the scores of one board, by the accuracies of another.
+        standings: How the proxies of every board rank.
+        ablations: Ablations of boards with several seeds or batch sizes, and of boards whose seed also draws networks.
+        agreements: Agreement between two boards on the same networks, with the first of the two boards.
+        transfers: Accuracies on one board of the networks that are chosen by the scores of another.
     """
 
     standings: Sequence[Standing]
@@ -63,13 +63,13 @@ class Leaderboard:
 
 
 def write(results: Path, out: Path) -> list[Standing]:
-    """Rank the boards of a results folder and write tables, a page, and all that they are made of.
+    """Rank the boards of a results folder, and write tables, a page, figures, and the scores behind them.
 
-    `out` gets `index.html`, `leaderboard.md` and `leaderboard.csv`; `curves.csv` over the cut-off, `differences.csv`
-    and `agreement.csv`; `transfer.csv` where boards share networks; where seeds or batch sizes were varied,
-    `ablation.csv` and `ablation.md` with `seeds.csv` and `trends.csv`; and `figures/` if matplotlib is there. Beside
-    them lie `scores.parquet` and `boards.json`, from which `verify` makes the tables anew: the folder is complete by
-    itself. Equal scores give equal bytes. What an earlier call has left there and this one does not write is removed.
+    Always written: `index.html`, `leaderboard.md`, `leaderboard.csv`, `curves.csv`, `differences.csv` and
+    `agreement.csv`. Written where boards share networks: `transfer.csv`. Written where a study has several seeds or
+    batch sizes: `ablation.csv`, `ablation.md`, `seeds.csv` and `trends.csv`. Written if matplotlib is installed:
+    `figures/`. `verify` makes the tables again from `scores.parquet` and `boards.json`. Equal scores give equal bytes.
+    Files of an earlier call that this call does not write are removed.
 
     Raises:
         ResultsError: Scores are missing, or a folder cannot be read or written.
@@ -77,7 +77,7 @@ def write(results: Path, out: Path) -> list[Standing]:
     found = boards(results)
     rows = Store(results).read()
     frames = [_rows(board, rows) for board in found]
-    made = _made(found, frames)
+    made = _rank(found, frames)
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
@@ -104,12 +104,13 @@ def write(results: Path, out: Path) -> list[Standing]:
 
 
 def verify(folder: Path) -> list[str]:
-    """Make the tables of a leaderboard anew from its scores and return what is not as it says, one line each.
+    """Make the tables of a leaderboard again from its scores, and return every fault as one line.
 
-    Beside equality with every written table, identities are checked: bounds, counts, parameters equal across seeds.
+    A fault is a cell that differs, a table that is missing or too much, a coefficient, share or count out of its
+    bounds, or a number of parameters or MACs that differs from what the space states.
 
     Raises:
-        ResultsError: The folder is no leaderboard, or a file of it is torn.
+        ResultsError: The folder has no leaderboard, or a file of it is torn.
     """
     try:
         documents = json.loads((folder / _BOARDS).read_text("utf-8"))
@@ -117,31 +118,32 @@ def verify(folder: Path) -> list[str]:
         rows = pq.read_table(folder / _SCORES).to_pandas()
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise ResultsError(
-            f"leaderboard {folder} is none, or torn ({one_line(str(error))[:80]}): make it anew"
+            f"out: expected a leaderboard in {folder}, got none or a torn one ({one_line(str(error))[:80]}): make it "
+            "again"
         ) from None
     if not isinstance(documents, list) or not documents:
-        raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards")
+        raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards: make it again")
     if missing := [name for name in (*KEY, "value", "status") if name not in rows]:
-        raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it anew")
+        raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it again")
     if repeated := int(rows.duplicated(list(KEY)).sum()):
         raise ResultsError(
-            f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it anew"
+            f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it again"
         )
     found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
-    made = _made(found, [_rows(board, rows) for board in found])
-    anew = _tables(made)
+    made = _rank(found, [_rows(board, rows) for board in found])
+    expected = _tables(made)
     faults: list[str] = []
     for name in _TABLES:
-        if name in written and name in anew:
-            faults += _differences(name, written[name], anew[name])
+        if name in written and name in expected:
+            faults += _differences(name, written[name], expected[name])
         elif name in written:
-            faults.append(f"{name} is there, its scores give none")
-        elif name in anew:
-            faults.append(f"{name} is missing, its scores give one")
-    return [*faults, *(fault for s in made.standings for fault in _broken(s, rows))]
+            faults.append(f"{name} exists, but the scores give no such table")
+        elif name in expected:
+            faults.append(f"{name} is missing, but the scores give such a table")
+    return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
 
-def _made(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard:
+def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard:
     progress = Progress(f"ranking {len(found)} boards", len(found))
     try:
         standings = []
@@ -165,8 +167,8 @@ def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
     found = keys.merge(rows, how="inner", on=list(KEY))
     if len(found) < len(keys):
         raise ResultsError(
-            f"{board.name}: {len(keys) - len(found)} of {len(keys)} scores are missing: run the study again, what is "
-            "there is not computed anew"
+            f"{board.name}: {len(keys) - len(found)} of {len(keys)} scores are missing: run the study again, which "
+            "computes only the missing scores"
         )
     return found[rows.columns]
 
@@ -181,7 +183,7 @@ def _tables(made: Leaderboard) -> dict[str, str]:
             of = who | {"proxy": ranking.proxy, "batch_size": ranking.batch_size}
             records["curves.csv"] += [of | point for point in detail.points()]
         for family, comparison in s.comparisons:
-            records["differences.csv"].append(who | _kind("proxies", family) | comparison.flat())
+            records["differences.csv"].append(who | {"kind": "proxies", "batch_size": family} | comparison.flat())
         for family, agreed in s.agreements:
             records["agreement.csv"].append(who | _agreed(agreed) | {"batch_size": family})
     for board, agreed in made.agreements:
@@ -194,12 +196,10 @@ def _tables(made: Leaderboard) -> dict[str, str]:
         records["seeds.csv"] += [who | row.flat() for row in a.seeds]
         records["trends.csv"] += [who | row.flat() for row in a.trends]
         records["agreement.csv"] += [who | _agreed(row) for row in a.agreements]
-        records["differences.csv"] += [who | _kind("batch sizes", "") | row.flat() for row in a.differences]
+        records["differences.csv"] += [
+            who | {"kind": "batch sizes", "batch_size": ""} | row.flat() for row in a.differences
+        ]
     return {name: as_csv(of) for name, of in records.items() if of}
-
-
-def _kind(kind: str, family: str) -> dict[str, str]:
-    return {"kind": kind, "batch_size": family}
 
 
 def _agreed(row: Agreed) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _agreed(row: Agreed) -> dict[str, Any]:
 
 
 def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
-    """Yield files of an earlier leaderboard that are none of this one's; figures of others are let alone."""
+    """Yield files of an earlier leaderboard that this one does not have; figures that users put there are kept."""
     for name in (*_TABLES, *_TEXTS):
         if name not in texts and (out / name).exists():
             yield out / name
@@ -217,22 +217,22 @@ def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
             yield path
 
 
-def _differences(name: str, written: str, anew: str) -> Iterator[str]:
-    old, new = (list(csv.DictReader(io.StringIO(text))) for text in (written, anew))
+def _differences(name: str, written: str, expected: str) -> Iterator[str]:
+    old, new = (list(csv.DictReader(io.StringIO(text))) for text in (written, expected))
     if len(old) != len(new):
-        yield f"{name} has {len(old)} rows, its scores give {len(new)}"
+        yield f"{name} has {len(old)} rows, but the scores give {len(new)}"
         return
     for line, (before, now) in enumerate(zip(old, new, strict=True), start=2):
         of = " of ".join(now[column] for column in ("proxy", "space") if now.get(column))
         for column in now:
             if before.get(column) != now[column]:
                 yield (
-                    f"{name}, line {line}{of and ', '}{of}: {column} is {before.get(column)}, its scores give "
+                    f"{name}, line {line}{of and ', '}{of}: {column} is {before.get(column)}, but the scores give "
                     f"{now[column]}"
                 )
 
 
-def _broken(standing: Standing, rows: pd.DataFrame) -> Iterator[str]:
+def _out_of_bounds(standing: Standing, rows: pd.DataFrame) -> Iterator[str]:
     board = standing.board
     for r in standing.rankings:
         where = f"{board.name}, {r.proxy}"
@@ -244,11 +244,12 @@ def _broken(standing: Standing, rows: pd.DataFrame) -> Iterator[str]:
             yield f"{where}: coverage or overlap lies outside 0..1"
         if c.rho_low > c.rho_high or c.tau_low > c.tau_high:
             yield f"{where}: an interval ends before it begins"
-        if r.networks != len(board.recipe.accuracies) or c.n > r.networks:
-            yield f"{where}: {c.n} of {r.networks} networks, of {len(board.recipe.accuracies)}"
+        networks = len(board.recipe.accuracies)
+        if r.networks != networks or c.n > networks:
+            yield f"{where}: {c.n} of {r.networks} networks are ranked, but the board has {networks}"
     for name in ("params", "macs"):
         scores = rows[(rows["proxy"] == name) & (rows["space"] == board.recipe.space)]
         stated = dict(zip(board.recipe.architectures, board.sizes.get(name, ()), strict=False))
         mine = scores[(scores["dataset"] == board.recipe.dataset) & scores["architecture"].isin(stated)]
         if any(value != stated[a] for a, value in zip(mine["architecture"], mine["value"], strict=True)):
-            yield f"{board.name}: {name} as scored is not what the space states"
+            yield f"{board.name}: scores of {name} differ from what the space states"

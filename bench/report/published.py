@@ -7,19 +7,21 @@ import json
 from dataclasses import dataclass
 from importlib.resources import files
 
+from ..results.ranking import Ranking
+
 
 @dataclass(frozen=True)
 class Published:
-    """One published pair of correlations.
+    """The published coefficients of one proxy on one space and task.
 
     Attributes:
-        space: The benchmark space.
-        task: What its networks were trained for.
-        proxy: Our name of what was measured.
-        rho: Spearman's, signed; None where it was not published.
-        tau: Kendall's.
-        networks: How many were ranked.
-        source: Where the figures are from.
+        space: Name of the benchmark space.
+        task: Name of the task that its networks were trained for.
+        proxy: Our name of the proxy.
+        rho: Spearman's rho, signed; None where it was not published.
+        tau: Kendall's tau; None where it was not published.
+        networks: Number of networks that were ranked.
+        source: Paper or data that the coefficients are from.
     """
 
     space: str
@@ -31,8 +33,12 @@ class Published:
     source: str
 
 
+def published(ranking: Ranking) -> Published | None:
+    """Return what others have published for the space, the task and the proxy of a ranking."""
+    return _published().get((ranking.space, ranking.accuracy.partition("/")[0], ranking.proxy))
+
+
 @functools.cache
-def published() -> dict[tuple[str, str, str], Published]:
-    """Return the figures at hand by space, task and proxy."""
+def _published() -> dict[tuple[str, str, str], Published]:
     records = json.loads(files(__package__).joinpath("published.json").read_text("utf-8"))
     return {(r["space"], r["task"], r["proxy"]): Published(**r) for r in records}

@@ -1,12 +1,11 @@
-"""The result as a table for a terminal, as Markdown beside published values, as CSV and as JSON."""
+"""The rankings of a study as a table for a terminal, SVG, Markdown beside published values, CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -14,11 +13,25 @@ from rich.console import Console
 from rich.table import Table
 
 from ..results.ranking import Ranking
+from .numbers import Style, estimate, milliseconds, null_if_not_finite, number, percent
 from .published import published
+
+#: A space stands in for the sign, so that points are aligned.
+_ALIGNED: Style = {"sign": " ", "missing": " nan"}
+_HEAD = """\
+| space | data set | accuracy | proxy | networks | batch | Spearman ρ [95 %] | Kendall τ [95 %] | cover | published ρ \
+| τ | networks, source |
+| --- | --- | --- | --- | --: | --: | --- | --- | --: | --: | --: | --- |
+"""
 
 
 def terminal(rankings: Sequence[Ranking], label: str) -> Table:
-    """Lay out rankings in at most 100 columns; `label` says in words which accuracy it is."""
+    """Lay out the rankings of one study in at most 100 columns.
+
+    Args:
+        rankings: One per proxy and batch size.
+        label: Which accuracy it is, in words.
+    """
     first = rankings[0]
     pools = sorted({f"{r.proxy} ranks the pool of {r.pool}" for r in rankings if r.pool})
     table = Table(
@@ -38,11 +51,11 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         table.add_row(
             r.proxy,
             str(r.batch_size),
-            f"{_signed(c.rho)} [{_signed(c.rho_low, 2)} {_signed(c.rho_high, 2)}]",
-            f"{_signed(c.tau)} [{_signed(c.tau_low, 2)} {_signed(c.tau_high, 2)}]",
-            f"{_signed(c.tau_top_accuracy, 2)}|{_signed(c.tau_top_score, 2)}",
-            "100%" if r.coverage == 1 else f"{100 * r.coverage:.1f}%",
-            f"{r.ms:.0f}" if r.ms >= 10 else f"{r.ms:.1f}",
+            estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED),
+            estimate(c.tau, c.tau_low, c.tau_high, **_ALIGNED),
+            f"{number(c.tau_top_accuracy, 2, **_ALIGNED)}|{number(c.tau_top_score, 2, **_ALIGNED)}",
+            "100%" if r.coverage == 1 else percent(r.coverage),
+            milliseconds(r.ms),
         )
     return table
 
@@ -55,38 +68,45 @@ def as_svg(table: Table) -> str:
 
 
 def as_markdown(rankings: Sequence[Ranking]) -> str:
-    """Write one row per study and proxy, with what others have published for the same space, task and proxy."""
-    lines = [
-        "| space | data set | accuracy | proxy | networks | batch | Spearman ρ [95 %] | Kendall τ [95 %] | cover "
-        "| published ρ | τ | networks, source |",
-        "| --- | --- | --- | --- | --: | --: | --- | --- | --: | --: | --: | --- |",
-    ]
+    """Write one row per study and proxy, with the published coefficients of the same space, task and proxy."""
+    rows = []
     for r in rankings:
-        c = r.correlation
-        theirs = published().get((r.space, r.accuracy.partition("/")[0], r.proxy))
-        numbers = [
-            "" if value is None else _signed(value).strip()
-            for value in (theirs and (theirs.rho, theirs.tau)) or (None, None)
-        ]
-        cells = (
-            r.space,
-            r.dataset,
-            r.accuracy,
-            r.proxy,
-            str(r.networks),
-            str(r.batch_size),
-            f"{_signed(c.rho)} [{_signed(c.rho_low, 2)} {_signed(c.rho_high, 2)}]",
-            f"{_signed(c.tau)} [{_signed(c.tau_low, 2)} {_signed(c.tau_high, 2)}]",
-            f"{100 * r.coverage:.1f}%",
-            *numbers,
-            f"{theirs.networks:,}, {theirs.source}" if theirs else "",
+        c, theirs = r.correlation, published(r)
+        rows.append(
+            (
+                r.space,
+                r.dataset,
+                r.accuracy,
+                r.proxy,
+                r.networks,
+                r.batch_size,
+                estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED),
+                estimate(c.tau, c.tau_low, c.tau_high, **_ALIGNED),
+                percent(r.coverage),
+                number(theirs.rho if theirs else None),
+                number(theirs.tau if theirs else None),
+                f"{theirs.networks:,}, {theirs.source}" if theirs else "",
+            )
         )
-        lines.append("| " + " | ".join(" ".join(cell.split()) for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    return markdown(_HEAD, rows)
+
+
+def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:
+    r"""Write a Markdown table; a cell is put on one line, and bars in it are escaped.
+
+    Args:
+        head: The two lines that begin the table: headings and alignment.
+        rows: Cells, row by row.
+
+    >>> markdown("| proxy | seeds |\n| --- | --: |\n", [("a|b", 3)]).splitlines()[-1]
+    '| a\\|b | 3 |'
+    """
+    cells = ((" ".join(str(cell).replace("|", "\\|").split()) for cell in row) for row in rows)
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
 def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write one line per proxy, all digits; what a record lacks is left empty."""
+    """Write one line per record with all digits; a cell stays empty where the record has no such field."""
     text = io.StringIO()
     columns = list(dict.fromkeys(name for record in records for name in record))
     writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
@@ -96,17 +116,6 @@ def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def as_json(rankings: Sequence[Ranking]) -> str:
-    """Write a list of records, all digits; what is not a number is null."""
-    records = [{k: _plain(v) for k, v in ranking.flat().items()} for ranking in rankings]
+    """Write a list of records with all digits; a number that is not finite is null."""
+    records = null_if_not_finite([ranking.flat() for ranking in rankings])
     return json.dumps(records, indent=1, allow_nan=False) + "\n"
-
-
-def _signed(value: float, digits: int = 3) -> str:
-    if math.isnan(value):
-        return " nan"
-    short = f"{value:+.{digits}f}".replace("+", " ")
-    return short if abs(value) >= 1 else short.replace("0.", ".", 1)
-
-
-def _plain(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,14 +1,16 @@
-"""Weights & Biases as a mirror of a run: its configuration, its table, a scatter per proxy and the scores themselves.
+"""Weights & Biases as a mirror of a run: its configuration, its table, a scatter plot per proxy, and its scores.
 
-The Parquet store is the record; what is sent here is a copy.
+What is sent to W&B is a copy; the record is the Parquet store.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -16,72 +18,121 @@ import pyarrow.parquet as pq
 
 from ...environment import environment
 from ..results.ranking import Ranking
+from ..study.resolve import Study
 
-if TYPE_CHECKING:
-    from ..study.resolve import Study
+
+class Session:
+    """One W&B run, offline unless the user is logged in or `WANDB_MODE` says otherwise.
+
+    The run starts when `run` is first read, so that a user's error before that leaves no run behind.
+
+    Args:
+        folder: Folder that the run is written to.
+        job_type: What W&B groups runs by.
+        config: What the user asked for; the environment is added.
+        tags: What W&B can filter runs by.
+        on: Whether the user wants a run.
+
+    Attributes:
+        note: One line for the user, empty before the run starts: where the run is, the command that uploads it, or
+            why there is none.
+    """
+
+    def __init__(
+        self, folder: Path, job_type: str, config: Mapping[str, Any], *, tags: Sequence[str] = (), on: bool = True
+    ) -> None:
+        self.note = ""
+        self._on = on
+        self._run: Any = None
+        self._folder = folder.absolute()
+        self._job_type, self._config, self._tags = job_type, dict(config), tags
+
+    def __enter__(self) -> Session:
+        return self
+
+    @property
+    def run(self) -> Any:
+        """The run as wandb returns it, None if the user or `WANDB_MODE` turns tracking off."""
+        if self._on and not self.note:
+            self._start()
+        return self._run
+
+    def _start(self) -> None:
+        import wandb  # takes 1.2 s, and is not needed without tracking
+
+        mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False, verify=False) else "offline")
+        if mode not in {"online", "offline"}:
+            self.note = f"not tracked: WANDB_MODE is {mode}"
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._run = wandb.init(
+            project="zcbench",
+            dir=self._folder,
+            mode=mode,
+            job_type=self._job_type,
+            tags=self._tags,
+            config={**self._config, "environment": environment()},
+            settings=wandb.Settings(silent=True),
+        )
+        self.note = (
+            f"tracked at {self._run.url}"
+            if mode == "online"
+            else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code=0 if error is None else 1)
+
+
+def as_table(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Return records with the same fields, one or more, as a table that W&B can log."""
+    import wandb
+
+    return wandb.Table(columns=list(records[0]), data=[list(record.values()) for record in records])
 
 
 def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
-    """Log one run to W&B, offline unless the user is logged in or `WANDB_MODE` says otherwise.
+    """Log a study that was run.
 
     Args:
-        study: What was run.
+        study: The study.
         rows: Its scores.
-        rankings: Its table.
+        rankings: Its rankings, one per proxy and batch size.
 
     Returns:
-        One line for the user: where the run is, or the command that uploads it.
+        One line for the user: where the W&B run is, the command that uploads it, or why there is none.
     """
-    import wandb  # 1.2 s to import, and not needed without tracking
-
-    mode = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False, verify=False) else "offline")
-    folder = study.out.absolute()
-    run = wandb.init(
-        project="zcbench",
-        dir=folder,
-        mode=mode,  # type: ignore[arg-type]
-        job_type="study",
-        tags=[study.space.name, study.images.name],
-        config={
-            **dataclasses.asdict(study.config),
-            "truth": study.recipe.truth,
-            "batches": study.recipe.document()["batches"],
-            "environment": environment(),
-        },
-        settings=wandb.Settings(silent=True),
-    )
-    try:
-        run.log(_logged(study, rows, rankings))
-        for ranking in rankings:
-            name = f"{ranking.proxy}/batch{ranking.batch_size}"
-            run.summary[f"{name}/rho"] = ranking.correlation.rho
-            run.summary[f"{name}/tau"] = ranking.correlation.tau
-        artifact = wandb.Artifact(f"scores-{study.space.name}-{study.images.name}", type="scores")
-        with artifact.new_file("scores.parquet", mode="wb") as stream:
-            pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), stream, compression="zstd")
-        run.log_artifact(artifact)
-    finally:
-        run.finish()
-    if mode == "online":
-        return f"tracked at {run.url}"
-    if mode == "offline":
-        return f"tracked offline; to upload: wandb sync {run.dir.removesuffix('/files')}"
-    return f"not tracked: WANDB_MODE is {mode}"
+    config = {
+        **dataclasses.asdict(study.config),
+        "truth": study.recipe.truth,
+        "batches": study.recipe.document()["batches"],
+    }
+    with Session(study.out, "study", config, tags=[study.space.name, study.images.name]) as session:
+        if session.run is not None:
+            _log(session.run, study, rows, rankings)
+    return session.note
 
 
-def _logged(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> dict[str, Any]:
+def _log(run: Any, study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> None:
     import wandb
 
-    records = [ranking.flat() for ranking in rankings]
-    table = wandb.Table(columns=list(records[0]))
-    for record in records:
-        table.add_data(*record.values())
-    logged: dict[str, Any] = {"correlations": table}
-    accuracy = study.recipe.accuracies
+    logged = {"correlations": as_table([ranking.flat() for ranking in rankings])}
     for (proxy, size), group in rows[rows["status"] == "ok"].groupby(["proxy", "batch_size"], sort=False):
-        data = wandb.Table(columns=["score", "accuracy", "architecture"])
-        for score, architecture in zip(group["value"], group["architecture"], strict=True):
-            data.add_data(score, accuracy[architecture], architecture)
+        accuracies = [study.recipe.accuracies[architecture] for architecture in group["architecture"]]
+        points = {"score": group["value"], "accuracy": accuracies, "architecture": group["architecture"]}
         title = f"{proxy}, batch {size}: score against {study.truth.name}"
-        logged[f"scatter/{proxy}/batch{size}"] = wandb.plot.scatter(data, "score", "accuracy", title=title)
-    return logged
+        logged[f"scatter/{proxy}/batch{size}"] = wandb.plot.scatter(
+            wandb.Table(dataframe=pd.DataFrame(points)), "score", "accuracy", title=title
+        )
+    run.log(logged)
+    for ranking in rankings:
+        name = f"{ranking.proxy}/batch{ranking.batch_size}"
+        run.summary[f"{name}/rho"] = ranking.correlation.rho
+        run.summary[f"{name}/tau"] = ranking.correlation.tau
+    artifact = wandb.Artifact(f"scores-{study.space.name}-{study.images.name}", type="scores")
+    with artifact.new_file("scores.parquet", mode="wb") as stream:
+        pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), stream, compression="zstd")
+    run.log_artifact(artifact)

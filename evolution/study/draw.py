@@ -1,4 +1,4 @@
-"""Pictures of programs: the tree, how it answers to the sizes of a layer, and how it ranks spaces."""
+"""Figures of programs: the tree, its value for layers of different sizes, and how well it ranks spaces."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 
 import numpy as np
 
+from ...bench.report import figures
+from ...bench.report.numbers import number
 from ..language.programs import Program
 from .explain import Response, groups
 
-#: What is on the axis of every factor.
+#: Label of the axis of every factor that is varied.
 LABELS = {"kernel": "kernel size", "channels": "channels", "size": "activation size"}
-#: Inches of a panel, of a leaf, and of a level.
+#: Inches: width of a panel, width of a leaf of a tree, height of a level.
 WIDTH, LEAF, LEVEL = 3.2, 0.8, 0.45
-#: Inches of a square of a table.
+#: Inches: width and height of a cell of a heat map.
 CELL = 1.1, 0.32
 
 
 def explained(path: Path, program: Program, responses: Sequence[Response]) -> None:
-    """Draw a program beside its response to kernel size, channels and activation size, or alone without one.
+    """Draw a program, and beside it its value over kernel size, channels and activation size, if there are responses.
 
     Raises:
         ResultsError: matplotlib is not there.
     """
-    from ...bench.report.figures import figure, save, style
-
     found = groups(responses)
     first = max(WIDTH, _width(program))
-    with style():
-        drawing, axes = figure(1, 1 + len(found), width=first + WIDTH * len(found), height=_height([program]))
+    with figures.style():
+        drawing, axes = figures.figure(1, 1 + len(found), width=first + WIDTH * len(found), height=_height([program]))
         axes = np.atleast_1d(axes)
         axes[0].get_gridspec().set_width_ratios([first, *[WIDTH] * len(found)])
         tree(axes[0], program)
@@ -41,47 +41,43 @@ def explained(path: Path, program: Program, responses: Sequence[Response]) -> No
             axis.set_xlabel(LABELS[factor])
             axis.set_xticks(values, [str(value) for value in values])
             axis.set_ylabel("value: mean and standard deviation")
-        save(drawing, path)
+        figures.save(drawing, path)
 
 
 def trees(path: Path, programs: Mapping[str, Program]) -> None:
-    """Draw programs side by side, by their titles.
+    """Draw programs side by side, each under its title.
 
     Raises:
         ResultsError: matplotlib is not there.
     """
-    from ...bench.report.figures import figure, save, style
-
     widths = [max(WIDTH, _width(program)) for program in programs.values()]
-    with style():
-        drawing, axes = figure(1, len(programs), width=sum(widths), height=_height(list(programs.values())))
+    with figures.style():
+        drawing, axes = figures.figure(1, len(programs), width=sum(widths), height=_height(list(programs.values())))
         axes = np.atleast_1d(axes)
         axes[0].get_gridspec().set_width_ratios(widths)
         for axis, (title, program) in zip(axes, programs.items(), strict=True):
             tree(axis, program)
             axis.set_title(title)
-        save(drawing, path)
+        figures.save(drawing, path)
 
 
 def across(path: Path, rows: Sequence[str], columns: Sequence[str], taus: Sequence[Sequence[float]]) -> None:
-    """Draw how each row ranks each column: a square coloured by Kendall's tau, signed, grey where it is NaN.
+    """Draw how well each row ranks each column: a cell coloured by Kendall's tau, signed, grey where it is NaN.
 
     Raises:
         ResultsError: matplotlib is not there.
     """
-    from ...bench.report.figures import figure, save, style
-
-    with style():
+    with figures.style():
         import matplotlib as mpl
 
         width, height = 2.6 + CELL[0] * len(columns), 1.2 + CELL[1] * len(rows)
-        drawing, axis = figure(1, 1, width=width, height=height)
+        drawing, axis = figures.figure(1, 1, width=width, height=height)
         for y, row in enumerate(taus):
             for x, tau in enumerate(row):
                 fill = "0.9" if math.isnan(tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((tau + 1) / 2))
                 axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
                 ink = "white" if abs(tau) > 0.65 else "black"
-                axis.text(x, y, f"{tau:.2f}", ha="center", va="center", color=ink)
+                axis.text(x, y, number(tau, 2, zero=True, missing="nan"), ha="center", va="center", color=ink)
         axis.set_xlim(-0.5, len(columns) - 0.5)
         axis.set_ylim(len(rows) - 0.5, -0.5)
         axis.set_xticks(range(len(columns)), columns)
@@ -90,11 +86,11 @@ def across(path: Path, rows: Sequence[str], columns: Sequence[str], taus: Sequen
         axis.tick_params(length=0)
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
-        save(drawing, path)
+        figures.save(drawing, path)
 
 
 def tree(axis: Any, program: Program) -> None:
-    """Draw a program, the root on top, every leaf in a column of its own."""
+    """Draw a program with the root on top and every leaf in its own column."""
     leaves = 0
     height = program.height
 

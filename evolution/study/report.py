@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 
 from rich import box
 from rich.table import Table
 
+from ...bench.report.numbers import Style, estimate, number, percent, significant
 from ...bench.report.table import terminal
 from ..engine.fitness import NOTHING
 from .combine import Combination
 from .discover import Discovery
 from .explain import Response
+
+_FULL: Style = {"zero": True, "missing": "nan"}
+_SIGNED: Style = {**_FULL, "sign": "+"}
 
 
 def candidates(discovery: Discovery) -> Table:
@@ -22,7 +25,8 @@ def candidates(discovery: Discovery) -> Table:
     seconds = sum(record.wall_s for record in records)
     table = _table(
         f"{len(records)} generations in {seconds:.0f} s: the best programs on all networks of their pools",
-        "fit: the fitness on all networks, the least of all pools; met: on what was drawn when the program was met",
+        "fit: fitness on all networks, the lowest over pools; met: fitness on the networks that were drawn when the "
+        "search first met the program",
     )
     for title in ("fit", "met", "nodes"):
         table.add_column(title, justify="right")
@@ -31,10 +35,10 @@ def candidates(discovery: Discovery) -> Table:
     table.add_column("program", overflow="fold")
     for candidate in discovery.candidates[:10]:
         table.add_row(
-            "none" if candidate.fitness == NOTHING else f"{candidate.fitness:.3f}",
-            f"{candidate.met:.3f}",
+            "none" if candidate.fitness == NOTHING else number(candidate.fitness, **_FULL),
+            number(candidate.met, **_FULL),
             str(candidate.size),
-            " ".join("nan" if math.isnan(tau) else f"{tau:+.2f}" for tau in candidate.tau.values()),
+            " ".join(number(tau, 2, **_SIGNED) for tau in candidate.tau.values()),
             candidate.name,
             candidate.program,
         )
@@ -42,12 +46,12 @@ def candidates(discovery: Discovery) -> Table:
 
 
 def tests(discovery: Discovery) -> list[Table]:
-    """Lay out how the best programs rank networks that the search never saw, a table a ground."""
+    """Lay out how the best programs rank networks that the search never used, one table per ground."""
     return [terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings]
 
 
 def combination(found: Combination) -> Table:
-    """Lay out how aggregates and single proxies rank what was fitted and what was not."""
+    """Lay out how aggregates and single proxies rank the pools that were fitted, and the pools that were not."""
     programs = len(found.state.records) * len(found.state.population)
     table = _table(
         f"{programs:,} programs in {found.seconds:.1f} s",
@@ -64,21 +68,26 @@ def combination(found: Combination) -> Table:
         for outcome in own:
             table.add_row(
                 f"  {outcome.chosen if outcome.what in evolved else f'{outcome.what}: {outcome.chosen}'}",
-                f"{outcome.tau:.3f} [{outcome.tau_low:.2f} {outcome.tau_high:.2f}]",
-                f"{outcome.gain:+.3f} [{outcome.gain_low:+.2f} {outcome.gain_high:+.2f}]",
-                f"{outcome.tau_top:.3f} [{outcome.tau_top_low:.2f} {outcome.tau_top_high:.2f}]",
+                estimate(outcome.tau, outcome.tau_low, outcome.tau_high, **_FULL),
+                estimate(outcome.gain, outcome.gain_low, outcome.gain_high, **_SIGNED),
+                estimate(outcome.tau_top, outcome.tau_top_low, outcome.tau_top_high, **_FULL),
             )
     return table
 
 
 def answers(responses: Sequence[Response], draws: int) -> Table:
-    """Lay out how a program answers to the sizes of a layer."""
+    """Lay out the value of a program for several kernel sizes, numbers of channels and activation sizes.
+
+    Args:
+        responses: One per shape of the tensors.
+        draws: Number of random tensors of every shape.
+    """
     table = _table(f"mean over {draws:,} random tensors of every shape", "")
     for title in ("varied", "kernel", "channels", "size", "value", "deviation", "finite"):
         table.add_column(title, justify="right")
     for r in responses:
-        sizes = (str(r.kernel), str(r.channels), str(r.size))
-        table.add_row(r.factor, *sizes, f"{r.mean:.5g}", f"{r.deviation:.3g}", f"{100 * r.finite:.0f}%")
+        values = significant(r.mean, 5, missing="nan"), significant(r.deviation, missing="nan"), percent(r.finite, 0)
+        table.add_row(r.factor, str(r.kernel), str(r.channels), str(r.size), *values)
     return table
 
 

@@ -1,127 +1,92 @@
-"""Weights & Biases as a mirror of a search, and an estimate of the energy that it took."""
+"""The mirror of a search in Weights & Biases, and an estimate of the energy that the search took."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ...environment import environment
+from ...bench.report.tracking import Session, as_table
 from ..engine.generations import State
 from .config import EvolveConfig
 
-#: What the paper estimates for its search of under 24 hours on one processor (section 6).
+#: Grams of CO2 that the paper estimates for its search of under 24 hours on one processor (section 6).
 PAPER_CO2_G = 358.6
 
 
 class Tracker:
-    """Logs generations as they come, and the hall of fame at the end.
+    """Logs every generation when it ends, and the hall of fame at the end of the search.
 
-    W&B is offline unless the user is logged in or `WANDB_MODE` says otherwise. Energy is estimated by codecarbon where
-    that is installed, from the processor's nominal power; it is no measurement.
-
-    Args:
-        config: Of the search.
+    codecarbon, if it is installed, estimates the energy from the nominal power of the processor, without measuring it.
     """
 
     def __init__(self, config: EvolveConfig) -> None:
-        self.config = config
-        self.notes: list[str] = []
-        self._run: Any = None
-        self._asked = config.tracker == "none"
-        self._energy: Any = None
+        on = config.tracker != "none"
+        self._session = Session(Path(config.out), "evolution", dataclasses.asdict(config), on=on)
+        self._estimator: Any = None
+        self._energy_note = ""
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines for the user: where the run is, and the energy."""
+        return [note for note in (self._session.note, self._energy_note) if note]
 
     def __enter__(self) -> Tracker:
-        self._energy = _energy()
+        self._estimator = _estimator()
         return self
 
     def generation(self, state: State) -> None:
         """Log the last generation."""
-        if self._started():
+        if (run := self._session.run) is not None:
             record = dataclasses.asdict(state.records[-1])
-            self._run.log(record, step=record["generation"])
+            run.log(record, step=record["generation"])
 
     def finish(self, state: State, best: Sequence[Mapping[str, Any]]) -> None:
-        """Log the best programs as a table, and the energy."""
-        seconds = sum(record.wall_s for record in state.records)
-        energy = self._stopped()
+        """Log the best programs as a table, one record each, and the energy."""
+        energy = self._stop()
         if energy:
-            self.notes.append(
+            self._energy_note = (
                 f"energy of this run, an estimate by codecarbon from nominal power: {1000 * energy['kwh']:.2f} Wh, "
                 f"{energy['co2_g']:.2f} g CO2e at the mean of the US grid; the paper estimates {PAPER_CO2_G} g for its "
                 "search"
             )
-        if self._started():
-            import wandb
-
+        if (run := self._session.run) is not None:
             if best:
-                table = wandb.Table(columns=list(best[0]))
-                for record in best:
-                    table.add_data(*record.values())
-                self._run.log({"hall of fame": table})
-            self._run.summary["seconds"] = seconds
+                run.log({"hall of fame": as_table(best)})
+            run.summary["seconds"] = sum(record.wall_s for record in state.records)
             for name, value in energy.items():
-                self._run.summary[f"estimated_{name}"] = value
+                run.summary[f"estimated_{name}"] = value
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopped()
-        if self._run is not None:
-            self._run.finish(exit_code=0 if error is None else 1)
+        self._stop()
+        self._session.__exit__(kind, error, trace)
 
-    def _started(self) -> bool:
-        """Start a run when there is something to log, so that a user's fault leaves none, and tell if there is one."""
-        if self._asked:
-            return self._run is not None
-        self._asked = True
-        import wandb  # 1.2 s to import, and not needed without tracking
-
-        mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False, verify=False) else "offline")
-        if mode not in {"online", "offline"}:
-            self.notes.append(f"not tracked: WANDB_MODE is {mode}")
-            return False
-        folder = Path(self.config.out).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        self._run = wandb.init(
-            project="zcbench",
-            dir=folder,
-            mode=mode,
-            job_type="evolution",
-            config={**dataclasses.asdict(self.config), "environment": environment()},
-            settings=wandb.Settings(silent=True),
-        )
-        self.notes.append(
-            f"tracked at {self._run.url}"
-            if mode == "online"
-            else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
-        )
-        return True
-
-    def _stopped(self) -> dict[str, float]:
-        if self._energy is None:
+    def _stop(self) -> dict[str, float]:
+        """End the estimate and return it; nothing without an estimate, or if it has ended before."""
+        if self._estimator is None:
             return {}
-        tracker, self._energy = self._energy, None
-        tracker.stop()
-        data = tracker.final_emissions_data
+        estimator, self._estimator = self._estimator, None
+        estimator.stop()
+        data = estimator.final_emissions_data
         return {"kwh": float(data.energy_consumed), "co2_g": 1000 * float(data.emissions)}
 
 
-def _energy() -> Any:
-    """Start an estimate, None where codecarbon is not installed."""
+def _estimator() -> Any:
+    """Start an estimate of the energy and return it; None where codecarbon is not installed."""
     try:
         from codecarbon import OfflineEmissionsTracker
     except ImportError:
         return None
-    tracker = OfflineEmissionsTracker(
+    estimator = OfflineEmissionsTracker(
         country_iso_code="USA",
         save_to_file=False,
         log_level="critical",
         measure_power_secs=15,
         allow_multiple_runs=True,
     )
-    tracker.start()
-    return tracker
+    estimator.start()
+    return estimator

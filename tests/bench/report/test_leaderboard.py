@@ -217,9 +217,9 @@ def test_an_altered_number_is_named(board: Path) -> None:
     path.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]) + "\n")
     (fault,) = verify(board)
     assert "line 3" in fault
-    assert "rho is 0.99, its scores give " in fault
+    assert "rho is 0.99, but the scores give " in fault
     path.write_text("\n".join(lines[:-1]) + "\n")
-    assert verify(board) == [f"leaderboard.csv has {len(lines) - 2} rows, its scores give {len(lines) - 1}"]
+    assert verify(board) == [f"leaderboard.csv has {len(lines) - 2} rows, but the scores give {len(lines) - 1}"]
 
 
 def test_every_table_follows_from_the_scores(board: Path) -> None:
@@ -231,12 +231,12 @@ def test_every_table_follows_from_the_scores(board: Path) -> None:
         (board / f"{name}.csv").write_text(as_csv(rows))
     faults = sorted(verify(board))
     assert [fault.partition(".csv, line ")[0] for fault in faults] == sorted(columns)
-    assert all(f"{columns[fault.partition('.')[0]]} is 77, its scores give" in fault for fault in faults)
+    assert all(f"{columns[fault.partition('.')[0]]} is 77, but the scores give" in fault for fault in faults)
     for name in columns:
         (board / f"{name}.csv").unlink()
     (board / "trends.csv").write_text("id\n")
-    missing = [f"{name}.csv is missing, its scores give one" for name in columns]
-    assert sorted(verify(board)) == sorted([*missing, "trends.csv is there, its scores give none"])
+    missing = [f"{name}.csv is missing, but the scores give such a table" for name in columns]
+    assert sorted(verify(board)) == sorted([*missing, "trends.csv exists, but the scores give no such table"])
 
 
 def test_an_altered_score_is_found(board: Path) -> None:
@@ -251,7 +251,7 @@ def test_parameters_that_differ_between_seeds_are_found(board: Path) -> None:
     def change(rows: pd.DataFrame) -> None:
         rows.loc[rows.index[rows["proxy"] == "params"][0], "value"] += 1
 
-    assert any("params as scored is not what the space states" in fault for fault in altered(board, change))
+    assert any("scores of params differ from what the space states" in fault for fault in altered(board, change))
 
 
 def test_missing_scores_are_named(board: Path) -> None:
@@ -473,7 +473,7 @@ def test_a_leaderboard_with_a_key_twice_or_a_column_less_is_refused(board: Path)
     with pytest.raises(ResultsError, match="has no column seed"):
         verify(board)
     (board / "scores.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ResultsError, match="is none, or torn"):
+    with pytest.raises(ResultsError, match=r"expected a leaderboard in .*, got none or a torn one"):
         verify(board)
     (board / "boards.json").write_text("[]")
     rows.to_parquet(board / "scores.parquet", index=False)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from zcbench.bench.report.table import markdown
 
 NAN = float("nan")
 
@@ -61,3 +62,11 @@ def test_the_table_fits_100_columns_for_every_name(
         assert [name, "128", *cells, "100%", f"{slowest:.0f}"] in lines
     for name, pool in pools.items():
         assert f"{name} ranks the pool of {pool}" in text
+
+
+HEAD = "| a | b |\n| --- | --: |\n"
+
+
+def test_a_cell_is_one_line_and_its_bars_end_no_cell() -> None:
+    assert markdown(HEAD, [("x|y", 1), ("two\n lines", "")]) == HEAD + "| x\\|y | 1 |\n| two lines |  |\n"
+    assert markdown(HEAD, []) == HEAD

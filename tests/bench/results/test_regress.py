@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from zcbench.__main__ import main
-from zcbench.bench.report.junit import as_json, as_junit, as_table
+from zcbench.bench.report.check import as_json, as_junit, as_table
 from zcbench.bench.results import regress
 from zcbench.bench.results.ranking import select
 from zcbench.bench.results.regress import (

@@ -1,4 +1,4 @@
-"""What the regression check found: a table for people, JSON for machines, JUnit for CI."""
+"""What `zcbench check` found: a table for people, JSON for programs, and a JUnit file for continuous integration."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 from xml.etree import ElementTree
 
 from rich import box
 from rich.table import Table
 
 from ..results.regress import Finding
+from .numbers import Style, interval, null_if_not_finite, number
+
+#: The sign of a change is always written.
+_CHANGE: Style = {"sign": "+", "zero": True, "missing": "nan"}
 
 
 def as_table(findings: Sequence[Finding], title: str) -> Table:
-    """Lay out findings in at most 100 columns; below a regression stand the networks whose rank moved most."""
-    counts = {
-        outcome: sum(f.outcome == outcome for f in findings) for outcome in ("same", "not comparable", "regressed")
-    }
+    """Lay out findings in at most 100 columns; under a regression stand the networks whose rank moved most."""
+    outcomes = [f.outcome for f in findings]
+    counts = {outcome: outcomes.count(outcome) for outcome in ("same", "not comparable", "regressed")}
     table = Table(
         title=title,
         caption=", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count),
@@ -33,20 +35,22 @@ def as_table(findings: Sequence[Finding], title: str) -> Table:
     for f in findings:
         why = f.reason
         if f.outcome == "regressed":
-            why += f"; rho changes by {_interval(f.rho_change)}, tau by {_interval(f.tau_change)}"
+            rho, tau = (interval(*change, 3, **_CHANGE) for change in (f.rho_change, f.tau_change))
+            why += f"; rho changes by {rho}, tau by {tau}"
             why += "".join(f"\n  rank {m.before:g} -> {m.after:g}  {m.architecture[:40]}" for m in f.moved)
-        rhos = " -> ".join(dict.fromkeys(f"{rho:.3f}" for rho in f.rho if not math.isnan(rho)))
+        rhos = " -> ".join(dict.fromkeys(number(rho, zero=True) for rho in f.rho if not math.isnan(rho)))
         table.add_row(f.proxy, str(f.batch_size), f.outcome, rhos, why)
     return table
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """Write a list of records; what is not a number is null."""
-    return json.dumps([_plain(asdict(finding)) for finding in findings], indent=1, allow_nan=False) + "\n"
+    """Write a list of records; a number that is not finite is null."""
+    records = null_if_not_finite([asdict(finding) for finding in findings])
+    return json.dumps(records, indent=1, allow_nan=False) + "\n"
 
 
 def as_junit(findings: Sequence[Finding], name: str) -> str:
-    """Write a JUnit file: a regression is a failure, what cannot be compared is an error."""
+    """Write a JUnit file: a regression is a failure, and a proxy that cannot be compared is an error."""
     outcomes = [finding.outcome for finding in findings]
     suite = ElementTree.Element(
         "testsuite",
@@ -63,15 +67,3 @@ def as_junit(findings: Sequence[Finding], name: str) -> str:
             ElementTree.SubElement(case, kind, message=f.reason, type=f.outcome).text = moved
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _interval(values: tuple[float, float]) -> str:
-    return "[" + " ".join(f"{value:+.3f}" for value in values) + "]"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(of) for key, of in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(of) for of in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
