@@ -199,7 +199,7 @@ def score(arguments: Namespace) -> int:
 
     from .datasets import DATASETS, data_folder
     from .proxies import PROXIES
-    from .proxies.aggregate import alone
+    from .proxies.aggregate import only_proxies
     from .proxies.registry import score_all
 
     torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
@@ -207,7 +207,7 @@ def score(arguments: Namespace) -> int:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {arguments.seed}")
     _include(arguments)
     programs = _programs(arguments)
-    proxies = alone([*arguments.proxies, *programs] if arguments.proxies else PROXIES)
+    proxies = only_proxies([*arguments.proxies, *programs] if arguments.proxies else PROXIES)
     images = DATASETS[arguments.dataset](data_folder(arguments.data))
     if (arguments.network is None) == (arguments.arch is None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")

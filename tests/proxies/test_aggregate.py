@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from zcbench.errors import ConfigError, UnknownNameError
 from zcbench.proxies import AGGREGATES, PROXIES
-from zcbench.proxies.aggregate import alone, pool_id, split
+from zcbench.proxies.aggregate import only_proxies, pool_id, split
 
 Scores = dict[str, NDArray[np.float64]]
 
@@ -144,15 +144,15 @@ def test_names_are_split_into_what_is_computed_and_what_is_ranked() -> None:
 
 @pytest.mark.parametrize(("wrong", "right"), [("votes", "vote"), ("te-nas", "te_nas"), ("vkdnw_ag", "vkdnw_agg")])
 def test_a_misspelt_aggregate_is_suggested(wrong: str, right: str) -> None:
-    for names in (split, alone):
+    for names in (split, only_proxies):
         with pytest.raises(UnknownNameError, match=rf"did you mean .*\b{right}\b"):
             names([wrong])
 
 
 def test_one_network_has_no_aggregate() -> None:
-    assert alone(["params"]) == [PROXIES["params"]]
+    assert only_proxies(["params"]) == [PROXIES["params"]]
     with pytest.raises(ConfigError, match="az_nas ranks networks within a pool"):
-        alone(["params", "az_nas"])
+        only_proxies(["params", "az_nas"])
 
 
 def test_a_pool_has_a_name_whatever_its_order() -> None:
