@@ -138,7 +138,7 @@ PAPER = "Akhauri et al., EZNAS, NeurIPS 2022"
     batch_size=16,
 )
 def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
-    r"""Average the determinants of gradient signs at the ReLUs of the network (found by genetic programming).
+    r"""Average a function of the determinants of gradient signs at the ReLUs (found by genetic programming).
 
     $$\text{eznas\_a} = \operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
 

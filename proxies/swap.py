@@ -50,7 +50,7 @@ def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
 
 @register("swap.regularised", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5", batch_size=16)
 def swap_regularised(probe: Probe, mu: float = 1500.0, sigma: float = 1e6, patterns: Tap = PATTERNS) -> float:
-    r"""Weigh swap by how near the size of the network is to a target size.
+    r"""Weight swap by how near the size of the network is to a target size.
 
     $$\text{swap} \cdot \exp\big( -(P - \mu)^2 / \sigma \big)$$
 

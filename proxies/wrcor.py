@@ -22,7 +22,7 @@ RESPONSES = Tap(LOSS.backward, at=relus, reduce=_responses, side="input")
 
 @register("wrcor", needs=[RESPONSES], paper="WRCor, 2025, eq. 11", least_images=2)
 def wrcor(probe: Probe) -> float:
-    r"""Measure how differently images activate the ReLUs and how differently their gradients flow, deeper blocks more.
+    r"""Measure how different images are in activations and gradients at the ReLUs, with more weight on deeper blocks.
 
     $$\log \Big| \det \sum_b 2^b \sum_{u \in b} \big( |R(a_u)| + |R(\partial L / \partial a_u)| \big) \Big|$$
 

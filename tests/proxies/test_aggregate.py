@@ -151,7 +151,7 @@ def test_a_misspelt_aggregate_is_suggested(wrong: str, right: str) -> None:
 
 def test_one_network_has_no_aggregate() -> None:
     assert only_proxies(["params"]) == [PROXIES["params"]]
-    with pytest.raises(ConfigError, match="az_nas ranks networks within a pool"):
+    with pytest.raises(ConfigError, match="got az_nas, which ranks networks within a pool"):
         only_proxies(["params", "az_nas"])
 
 
