@@ -10,7 +10,7 @@ from zcbench.tools.cards import listing, page
 
 # Other tests register proxies of their own.
 OURS = {
-    name
+    name: card
     for name, card in (*PROXIES.items(), *AGGREGATES.items())
     if card.function.__module__.startswith("zcbench.proxies.")
 }
