@@ -8,6 +8,7 @@ import pytest
 from zcbench.proxies import AGGREGATES, PROXIES, Proxy
 from zcbench.proxies.registry import COSTS, Score
 from zcbench.tools import cost
+from zcbench.tools.cards import cards
 
 
 def test_costs_come_with_their_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
