@@ -20,7 +20,7 @@ def drawn(name: str, networks: int = 7) -> Scores:
 
 
 def rank(values: NDArray[np.float64], i: int) -> float:
-    """Return the mid-rank of a value, 1 for the lowest."""
+    """Return the mean rank of a value among its ties, 1 for the lowest."""
     return float(1 + sum(v < values[i] for v in values) + (sum(v == values[i] for v in values) - 1) / 2)
 
 
@@ -74,7 +74,7 @@ def test_the_direction_of_every_member_counts(name: str) -> None:
     better = {m: np.arange(5.0) if PROXIES[m].direction == "higher" else -np.arange(5.0) for m in card.members}
     assert card.direction == "higher"
     assert (np.diff(card.score(better)) > 0).all()
-    for member in card.members:  # each decides between equals
+    for member in card.members:  # each member decides if the others are tied
         tied = dict.fromkeys(card.members, np.zeros(5)) | {member: better[member]}
         assert (np.diff(card.score(tied)) > 0).all()
 
