@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from .grasp import CURVATURE, grasp
-from .ntk_condition import condition
 from .ntk_trace import EACH, PRODUCTS, kernel, kernel_as_released, root_trace
 from .passes.needs import LOSS
 from .plain import plain
@@ -17,6 +17,12 @@ from .registry import register
 PAPER = "Shu et al., HNAS, NeurIPS 2022"
 #: The middle of the ranges that the authors search by Bayesian optimisation: 10^c with c in [-4, 0], and [0, 5000].
 MU, NU = 1e-2, 2500.0
+
+
+def condition(theta: Tensor) -> float:
+    """Return the largest over the smallest eigenvalue."""
+    eigenvalues = torch.linalg.eigvalsh(theta)
+    return float(eigenvalues[-1] / eigenvalues[0])
 
 
 def _criterion(theta: Tensor, mu: float, nu: float) -> float:

@@ -26,18 +26,13 @@ EVAL = Forward(mode="eval", graph=False)
 EVAL_CODES = Tap(EVAL, at=relus, reduce=agreement)
 
 
-def log_determinant(kernels: list[Tensor]) -> float:
-    """Return the log-determinant of the sum of kernels."""
-    return float(torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet)
-
-
 @register(
     "naswot",
     needs=[CODES],
     paper="Mellor et al., Neural Architecture Search without Training, ICML 2021, eq. 2",
     least_images=2,
 )
-def naswot(probe: Probe) -> float:
+def naswot(probe: Probe, codes: Tap = CODES) -> float:
     r"""Measure how differently the images switch the ReLUs of the network on and off.
 
     $$K_{ij} = N_A - d_H(c_i, c_j), \qquad \text{naswot} = \log |\det K|$$
@@ -49,7 +44,8 @@ def naswot(probe: Probe) -> float:
     Deviation: the authors choose modules by the letters "ReLU" in the class name. This also finds the ReLU-Conv-BN
     containers of the benchmark and counts every ReLU but the last twice. Here each ReLU counts once.
     """
-    return log_determinant([kernel for _, kernel in probe.tap(CODES)])
+    kernel = torch.stack([agreements for _, agreements in probe.tap(codes)]).sum(0)
+    return float(torch.linalg.slogdet(kernel).logabsdet)
 
 
 @register("naswot.eval", needs=[EVAL_CODES], paper="naswot, with batch norm in eval mode", least_images=2)
@@ -58,7 +54,7 @@ def naswot_in_eval_mode(probe: Probe) -> float:
 
     $$\log |\det K|$$
     """
-    return log_determinant([kernel for _, kernel in probe.tap(EVAL_CODES)])
+    return naswot(probe, EVAL_CODES)
 
 
 @register(
@@ -75,4 +71,4 @@ def naswot_as_released(probe: Probe) -> float:
     On the benchmark's networks this also finds the ReLU-Conv-BatchNorm containers. The input of a container is the
     input of its ReLU, so every ReLU but the last counts twice.
     """
-    return log_determinant([kernel for _, kernel in probe.tap(CODES_BY_NAME)])
+    return naswot(probe, CODES_BY_NAME)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .naswot import EVAL, agreement, log_determinant
+from .naswot import EVAL, agreement, naswot
 from .passes.needs import DATA, Tap, layers
 from .probe import Probe
 from .registry import register
@@ -20,7 +20,7 @@ def naswot_conv(probe: Probe) -> float:
     Here $c_i$ says which outputs are positive for image i, before any norm, and K is as in naswot. Batch norm is in
     train mode. The score is `-inf` if K is singular; the released code returns 0 there.
     """
-    return log_determinant([kernel for _, kernel in probe.tap(CODES)])
+    return naswot(probe, CODES)
 
 
 @register("naswot_conv.eval", needs=[EVAL_CODES], paper="alethiometer (software), as it runs", least_images=2)
@@ -29,4 +29,4 @@ def naswot_conv_in_eval_mode(probe: Probe) -> float:
 
     $$\log |\det K|$$
     """
-    return log_determinant([kernel for _, kernel in probe.tap(EVAL_CODES)])
+    return naswot(probe, EVAL_CODES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .hnas import condition
 from .passes.needs import DATA, Backward, Forward, Gradient, PerImage
 from .probe import Probe
 from .registry import register
@@ -18,12 +19,6 @@ def _weight_rows(gradients: dict[str, Tensor]) -> Tensor:
 
 
 PER_IMAGE_IN_EVAL = PerImage(Backward(Forward(mode="eval"), "ones per image"), of="parameters", reduce=_weight_rows)
-
-
-def condition(gram: Tensor) -> float:
-    """Return the largest over the smallest eigenvalue."""
-    eigenvalues = torch.linalg.eigvalsh(gram)
-    return float(eigenvalues[-1] / eigenvalues[0])
 
 
 @register(

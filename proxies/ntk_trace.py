@@ -32,18 +32,17 @@ def kernel(probe: Probe) -> Tensor:
     """Return the kernel `(N, N)` of the logits of the labels, float64, over convolution and linear parameters."""
     gradients = probe.gradients(EACH)
     names = [f"{layer}.{key}" if layer else key for layer in layers(probe.net) for key in ("weight", "bias")]
-    total = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
-    for name in names:
-        if name in gradients:
-            rows = gradients[name].flatten(1).double()
-            total = total + rows @ rows.T
-    return total
+    rows = [gradients[name].flatten(1).double() for name in names if name in gradients]
+    return sum((r @ r.T for r in rows), _zero(probe))
 
 
 def kernel_as_released(probe: Probe) -> Tensor:
     """Return the kernel `(N, N)` of the released code, see `ntk_trace.as_released`."""
-    zero = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
-    return sum((gram for _, gram in probe.tap(PRODUCTS)), zero)
+    return sum((gram for _, gram in probe.tap(PRODUCTS)), _zero(probe))
+
+
+def _zero(probe: Probe) -> Tensor:
+    return probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
 
 
 def root_trace(theta: Tensor) -> float:

@@ -35,12 +35,11 @@ def wrcor(probe: Probe) -> float:
     the benchmark too. Here each ReLU counts once.
     """
     names = blocks(probe.net)
-    place = {name: b for b, name in enumerate(names)}
     total = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
     seen = False
     for name, response in probe.tap(RESPONSES):
-        block = next((place[b] for b in names if name == b or name.startswith(f"{b}.")), None)
+        block = next((b for b, prefix in enumerate(names) if f"{name}.".startswith(f"{prefix}.")), None)
         seen = seen or block is not None
-        if block is not None or seen:
+        if seen:
             total = total + 2.0 ** (len(names) if block is None else block) * response
     return float(torch.linalg.slogdet(total).logabsdet)

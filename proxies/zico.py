@@ -17,20 +17,8 @@ def _slices(count: int) -> tuple[Gradient, ...]:
 TWO, FOUR = _slices(2), _slices(4)
 
 
-def _inverse_variation(probe: Probe, batches: tuple[Gradient, ...]) -> float:
-    total = 0.0
-    for layer in zip(*(probe.weights_and_gradients(batch) for batch in batches), strict=True):
-        gradients = torch.stack([gradient for _, gradient in layer])
-        spread = gradients.std(0, correction=0)
-        varies = spread > 0
-        ratio = (gradients.abs().mean(0)[varies] / spread[varies]).sum()
-        if ratio > 0:
-            total += float(ratio.log())
-    return total
-
-
 @register("zico", needs=TWO, paper="Li et al., ZiCo, ICLR 2023, eq. 13", batch_size=128)
-def zico(probe: Probe) -> float:
+def zico(probe: Probe, batches: tuple[Gradient, ...] = TWO) -> float:
     r"""Add up over layers how large gradients are relative to how much they vary between batches.
 
     $$\text{zico} = \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{\operatorname{mean}_b |g_{bw}|}{\sigma_w}$$
@@ -42,7 +30,15 @@ def zico(probe: Probe) -> float:
     The score is then reproducible only to a few percent, since statistics are float64 here but the pass is not;
     `zico.b4` is stable.
     """
-    return _inverse_variation(probe, TWO)
+    total = 0.0
+    for layer in zip(*(probe.weights_and_gradients(batch) for batch in batches), strict=True):
+        gradients = torch.stack([gradient for _, gradient in layer])
+        spread = gradients.std(0, correction=0)
+        varies = spread > 0
+        ratio = (gradients.abs().mean(0)[varies] / spread[varies]).sum()
+        if ratio > 0:
+            total += float(ratio.log())
+    return total
 
 
 @register("zico.b4", needs=FOUR, paper="Li et al., ZiCo, ICLR 2023, eq. 13, with four batches", batch_size=128)
@@ -51,4 +47,4 @@ def zico_of_four_batches(probe: Probe) -> float:
 
     $$\sum_l \log \sum_w \operatorname{mean}_b |g_{bw}| / \sigma_w$$
     """
-    return _inverse_variation(probe, FOUR)
+    return zico(probe, FOUR)

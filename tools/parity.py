@@ -31,8 +31,8 @@ from ..proxies.az_progressivity import az_progressivity
 from ..proxies.az_trainability import az_trainability
 from ..proxies.eznas_a import SIGNS, SIGNS_AS_RELEASED, eznas_a
 from ..proxies.eznas_b import eznas_b, outputs
+from ..proxies.hnas import condition
 from ..proxies.meco import EVERY, meco_opt
-from ..proxies.ntk_condition import condition
 from ..proxies.ntk_trace import kernel_as_released
 from ..proxies.passes.needs import DATA, Backward, Forward, Tap, relus
 from ..proxies.probe import Probe

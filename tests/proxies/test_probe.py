@@ -59,8 +59,8 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
 # eval mode and without a graph (3), on two halves and four quarters (6), synflow with and without norms (2), Gaussian
 # weights for swap, zen and phi (5), fan-in weights on noise in train and in eval mode (2), fan-out weights on images
 # and perturbed images without a graph, with one each, and on noise (5), thin (1), and per image for loss, sum and
-# logits (3). They take 22 backward passes: loss (1), loss twice for grasp (2), sum and label of all and of each (4) on the
-# images, parts (6), synflow (2), signs (1), fan-out weights (3), per image (3).
+# logits (3). They take 22 backward passes: loss (1), loss twice for grasp (2), sum and label of all and of each (4) on
+# the images, parts (6), synflow (2), signs (1), fan-out weights (3), per image (3).
 @pytest.mark.parametrize(
     ("names", "forwards", "backwards"),
     [
