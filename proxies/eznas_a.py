@@ -101,7 +101,7 @@ def _score(gradient: Tensor) -> float:
     return float(value.norm())
 
 
-def _score_as_released(gradient: Tensor) -> float:
+def _score_as_released(activation: Tensor, gradient: Tensor) -> float:
     _check_square(gradient)
     # The round-off of singular matrices depends on the memory layout; the released code stores rows.
     return float(gradient.sign().float().contiguous().logdet().nan_to_num(0.0, neginf=-torch.inf).sigmoid().norm())
@@ -109,10 +109,6 @@ def _score_as_released(gradient: Tensor) -> float:
 
 def _score_of(activation: Tensor, gradient: Tensor) -> float:
     return _score(gradient)
-
-
-def _score_of_as_released(activation: Tensor, gradient: Tensor) -> float:
-    return _score_as_released(gradient)
 
 
 def _check_square(gradient: Tensor) -> None:
@@ -124,7 +120,7 @@ def _check_square(gradient: Tensor) -> None:
 
 ONES = Backward(Forward(init="kaiming_fan_out"), "ones")
 SIGNS = Tap(ONES, at=first_of_triples, reduce=_score_of, side="input")
-SIGNS_AS_RELEASED = Tap(ONES, at=first_of_triples, reduce=_score_of_as_released, side="input")
+SIGNS_AS_RELEASED = Tap(ONES, at=first_of_triples, reduce=_score_as_released, side="input")
 CONV_SIGNS = Tap(ONES, at=first_of_conv_triples, reduce=_score_of, side="input")
 WEIGHTS_ON_NOISE = Gradient(Backward(Forward(init="kaiming_fan_out", inputs=("noise",)), "ones"), of="parameters")
 PAPER = "Akhauri et al., EZNAS, NeurIPS 2022"

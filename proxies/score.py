@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -66,13 +65,7 @@ def rank(
     values = {proxy.name: np.array([of_net[proxy.name] for of_net in scores]) for proxy in computed}
     values |= {a.name: a.score(values) for a in aggregates}
     cards: list[Card] = [*computed, *aggregates]
-    lower = {card.name for card in cards if card.direction == "lower"}
-
-    def key(proxy: str, net: int) -> float:
-        value = float(values[proxy][net])
-        if math.isnan(value):
-            return math.inf
-        return value if proxy in lower else -value
-
+    worst_last = {card.name: (1 if card.direction == "lower" else -1) * values[card.name] for card in cards}
     keys = list(nets)
-    return {proxy: [keys[net] for net in sorted(range(len(keys)), key=lambda net: key(proxy, net))] for proxy in names}
+    order = {name: np.argsort(np.where(np.isnan(v), np.inf, v), kind="stable") for name, v in worst_last.items()}
+    return {name: [keys[place] for place in order[name]] for name in names}
