@@ -78,12 +78,8 @@ def meco_opt(probe: Probe, choose: Choose | None = None, maps: Tap = LEAVES) -> 
 
     The channels $S_l$ are drawn by the seed of the probe. A map with fewer than eight channels is taken whole.
     """
-    if choose is None:
-        draw = probe.generator("channels")
-
-        def choose(of: int, count: int) -> list[int]:
-            return torch.randperm(of, generator=draw)[:count].tolist()
-
+    draw = probe.generator("channels")
+    choose = choose or (lambda of, count: torch.randperm(of, generator=draw)[:count].tolist())
     total = 0.0
     for _, matrix in probe.tap(maps):
         channels = len(matrix)

@@ -184,7 +184,9 @@ def _kernels() -> Iterator[Case]:
     yield from _both("ntk_condition", "te_nas_ntk_cond", "train.")
     yield from _both("ntk_condition.eval", "te_nas_ntk_cond", "eval.")
     yield from _both("ntk_trace.as_released", "hnas_ntk_trace")
-    yield from _both("hnas.as_released", "hnas_condnum", compute=_released_condition, without=_DEAD)
+    yield from _both(
+        "hnas.as_released", "hnas_condnum", compute=lambda probe: condition(kernel_as_released(probe)), without=_DEAD
+    )
     yield _case(
         "vkdnw.as_released",
         "vkdnw_entropy",
@@ -232,10 +234,6 @@ def _az_nas() -> Iterator[Case]:
         for kind in ("data", "noise"):
             compute = partial(function, forward=dataclasses.replace(NOISE, inputs=(kind,)))
             yield _case(name, name, "kaiming_fanin_seed0.float32", (1e-4, 1e-2), compute, batch=kind)
-
-
-def _released_condition(probe: Probe) -> float:
-    return condition(kernel_as_released(probe))
 
 
 def _meco_opt_as_drawn(probe: Probe) -> float:

@@ -46,12 +46,7 @@ def kaiming_fan_out(net: nn.Module, generator: torch.Generator) -> State:
 
 def kaiming_fan_in(net: nn.Module, generator: torch.Generator) -> State:
     """Draw conv and linear weights from N(0, 2 / fan_in), and reset biases and norms (AZ-NAS, VKDNW)."""
-
-    def std(weight: Tensor, linear: bool) -> float:
-        del linear
-        return float(2.0**0.5 / weight[0].numel() ** 0.5)
-
-    return _redraw(given(net, generator), net, generator, std)
+    return _redraw(given(net, generator), net, generator, lambda weight, linear: 2.0**0.5 / weight[0].numel() ** 0.5)
 
 
 def thin(net: nn.Module, generator: torch.Generator) -> State:
