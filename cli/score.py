@@ -46,7 +46,7 @@ def main(parsed: Sequence[Namespace]) -> int:
 
     from ..datasets import DATASETS, data_folder
     from ..proxies import PROXIES
-    from ..proxies.aggregate import alone
+    from ..proxies.aggregate import only_proxies
     from ..proxies.registry import score_all
 
     (given,) = parsed
@@ -55,7 +55,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {given.seed}")
     include(given)
     programs = register_programs(given.program)
-    proxies = alone([*listed(given.proxies), *programs] if given.proxies else PROXIES)
+    proxies = only_proxies([*listed(given.proxies), *programs] if given.proxies else PROXIES)
     images = DATASETS[given.dataset](data_folder(given.data))
     net = _network(given, images)
     batch = images.probe_batch(given.batch_size, given.seed)
@@ -65,7 +65,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         print(json.dumps({"batch_hash": batch.hash, "seed": given.seed, "scores": values}, indent=1))
         return 0
     title = f"batch {given.batch_size} of {images.name}"
-    shown = table("proxy", "score", "status", "ms alone", title=title)
+    shown = table("proxy", "score", "status", "ms", title=title)
     for s in scores:
         shown.add_row(s.proxy, f"{s.value:.6g}", f"{s.status} {s.message}".strip(), f"{1000 * s.wall_s:.1f}")
     show(shown)

@@ -1,6 +1,6 @@
-"""What is measured: the passes of a probe, and one file per proxy.
+"""Proxies, one file each, and the passes that they read from a probe.
 
-Importing the package registers every proxy in it: a file with a function under `@register` is all that a new one needs.
+Importing the package registers every proxy in it. A new proxy needs only a file with a function under `@register`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Aggregates: proxies that are defined on a whole pool of scores, and change when the pool does."""
+"""Aggregates: proxies that rank the networks of a pool by the scores of other proxies."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ F = TypeVar("F", bound=AggregateFunction)
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(Card):
-    """The card of an aggregate, whose function takes a pool's scores to as many.
-
-    It gets the members' scores by name, each `(m,)`, none NaN, higher better, and returns `(m,)`.
+    """The card of an aggregate.
 
     Attributes:
-        members: The proxies that it reads.
+        function: Function from the members' scores of m networks to m scores. It gets scores `(m,)` by name, without
+            NaN, of which higher is better.
+        members: Names of the proxies that the aggregate reads.
     """
 
     function: AggregateFunction
     members: tuple[str, ...]
 
     def card(self) -> dict[str, Any]:
-        """Return the card as plain values, for JSON; the batch size is the largest of its members' protocols."""
+        """Return the card as plain values, for JSON; its batch size is the largest of its members."""
         proxies = [PROXIES[member] for member in self.members]
         needs = [need for proxy in proxies for need in proxy.needs]
         return card(self, self.members, needs, max(proxy.batch_size for proxy in proxies))
 
     def score(self, scores: Mapping[str, Vector]) -> Vector:
-        """Score a pool; a network that lacks a member's score is in no pool, and gets NaN.
+        """Score the networks of a pool; a network without a score of every member is left out, and gets NaN.
 
         Args:
-            scores: By member, `(m,)`, as the proxies give them.
+            scores: Scores `(m,)` by name of the proxy, with the sign that the proxy gives.
         """
         signed = {name: scores[name] if PROXIES[name].direction == "higher" else -scores[name] for name in self.members}
         pool = np.logical_and.reduce([~np.isnan(values) for values in signed.values()])
@@ -58,7 +58,7 @@ AGGREGATES: Registry[Aggregate] = Registry("aggregate")
 
 
 def aggregate(name: str, *, of: Iterable[str], paper: str, version: int = 1) -> Callable[[F], F]:
-    """Register a function of a pool's scores as an aggregate and return it unchanged."""
+    """Register a function of the scores of a pool as an aggregate, and return it unchanged."""
 
     def decorate(function: F) -> F:
         AGGREGATES.add(name, Aggregate(name=name, function=function, version=version, members=tuple(of), paper=paper))
@@ -68,10 +68,10 @@ def aggregate(name: str, *, of: Iterable[str], paper: str, version: int = 1) -> 
 
 
 def split(names: Iterable[str]) -> tuple[list[Proxy], list[Aggregate]]:
-    """Return the proxies that have to be computed for some names, members of aggregates among them, and the aggregates.
+    """Return the proxies to compute for some names, members of aggregates included, and the aggregates.
 
     Raises:
-        UnknownNameError: A name is in neither registry.
+        UnknownNameError: There is no proxy or aggregate of that name.
     """
     names = _known(names)
     aggregates = [AGGREGATES[name] for name in names if name in AGGREGATES]
@@ -80,18 +80,18 @@ def split(names: Iterable[str]) -> tuple[list[Proxy], list[Aggregate]]:
     return list((proxies | members).values()), aggregates
 
 
-def alone(names: Iterable[str]) -> list[Proxy]:
-    """Return proxies that score a network by itself.
+def only_proxies(names: Iterable[str]) -> list[Proxy]:
+    """Return the proxies of some names, none of which may be an aggregate.
 
     Raises:
-        ConfigError: One ranks a pool.
-        UnknownNameError: A name is in neither registry.
+        ConfigError: A name is that of an aggregate.
+        UnknownNameError: There is no proxy or aggregate of that name.
     """
     names = _known(names)
     if pooled := [name for name in names if name in AGGREGATES]:
         raise ConfigError(
-            f"proxies: {pooled[0]} ranks networks within a pool, so one network has no score: use `zcbench run`, or "
-            "zcbench.rank"
+            f"proxies: expected proxies that score one network, got {pooled[0]}, which ranks networks within a pool: "
+            "use `zcbench run` or zcbench.rank"
         )
     return [PROXIES[name] for name in names]
 
@@ -105,12 +105,12 @@ def _known(names: Iterable[str]) -> list[str]:
 
 
 def pool_id(networks: Iterable[str]) -> str:
-    """Name a pool by its size and a digest of its networks, whatever their order."""
+    """Return the name of a pool: its size and a digest of its networks, the same in any order."""
     names = sorted(networks)
     return f"{len(names)} networks {hashlib.sha256(chr(10).join(names).encode()).hexdigest()[:8]}"
 
 
 def log_ranks(scores: Iterable[Vector]) -> Vector:
-    r"""Add up the logarithms of relative ranks, $\sum_k \log(r_k / m)$ with 1 for the worst of m; ties share a rank."""
+    r"""Return $\sum_k \log(r_k / m)$, where $r_k$ is 1 for the worst of m networks and ties share the mean rank."""
     total: Vector = np.sum([np.log(rankdata(values) / len(values)) for values in scores], axis=0)
     return total

@@ -1,4 +1,4 @@
-"""How evenly features spread over their channels."""
+"""Expressivity of AZ-NAS: how evenly features spread over their principal components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOISE = Forward(init="kaiming_fan_in", inputs=("noise",))
 
 
 def _entropy(activation: Tensor) -> float | None:
-    """Return the entropy of the normalised eigenvalues of the channel covariance; None for what is no feature map."""
+    """Return the entropy of the normalised eigenvalues of the channel covariance, None if this is no feature map."""
     if activation.ndim != 4:
         return None
     rows = activation.permute(0, 2, 3, 1).flatten(0, 2).double()
@@ -28,11 +28,11 @@ def entropies(probe: Probe, forward: Forward) -> list[float]:
     """Return the entropies of the input of the first block and of the output of every block.
 
     Raises:
-        NotApplicableError: None of them is a feature map.
+        NotApplicableError: Fewer than two of these are feature maps.
     """
     found = [entropy for tap in entropy_taps(forward) for _, entropy in probe.tap(tap) if entropy is not None]
     if len(found) < 2:
-        raise NotApplicableError("the network has no two feature maps in a row")
+        raise NotApplicableError("the blocks of the network give fewer than two feature maps (N, C, H, W)")
     return found
 
 
@@ -43,16 +43,17 @@ def entropy_taps(forward: Forward) -> tuple[Tap, Tap]:
 
 @register("az_expressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024")
 def az_expressivity(probe: Probe, forward: Forward = NOISE) -> float:
-    r"""Add up the entropies of the principal components of block features.
+    r"""Add up how evenly the features of each block spread over their principal components.
 
     $$\sum_l s_l, \qquad s_l = -\sum_k p_{lk} \log(p_{lk} + 10^{-8}), \qquad
     p_l = \lambda_l / \lVert \lambda_l \rVert_1$$
 
-    with $\lambda_l$ the eigenvalues of the channel covariance of feature map l over images and positions: the stem's
-    and every block's. Kaiming fan-in weights, N(0, 1) images, train mode, float64 eigenvalues. NaN where features are
-    constant; the authors write minus infinity.
+    Here $\lambda_l$ are the eigenvalues of the channel covariance of feature map l over images and positions. The
+    feature maps are the outputs of the stem and of every block. Weights are drawn by Kaiming fan-in and images from
+    N(0, 1). Batch norm is in train mode, and eigenvalues are float64. The score is NaN if the features of a block are
+    constant; the authors' code gives minus infinity there.
 
     Raises:
-        NotApplicableError: The network is no sequence of blocks with feature maps.
+        NotApplicableError: The network has no sequence of blocks, or fewer than two feature maps.
     """
     return sum(entropies(probe, forward))

@@ -1,4 +1,4 @@
-"""How steadily expressivity grows with depth."""
+"""Progressivity of AZ-NAS: how steadily expressivity grows with depth."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .registry import register
 
 @register("az_progressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024")
 def az_progressivity(probe: Probe, forward: Forward = NOISE) -> float:
-    r"""Take the smallest gain in entropy from one feature map to the next.
+    r"""Take the smallest gain in expressivity from one block to the next.
 
     $$\min_l \, (s_{l+1} - s_l)$$
 
-    with s as in az_expressivity. Can be negative. NaN where features are constant; the authors write minus infinity.
+    Here $s_l$ is the entropy of feature map l, as in az_expressivity. The score can be negative. It is NaN if the
+    features of a block are constant; the authors' code gives minus infinity there.
 
     Raises:
-        NotApplicableError: The network is no sequence of blocks with feature maps.
+        NotApplicableError: The network has no sequence of blocks, or fewer than two feature maps.
     """
     gains = [after - before for before, after in pairwise(entropies(probe, forward))]
     return math.nan if any(map(math.isnan, gains)) else min(gains)

@@ -1,4 +1,4 @@
-"""How well gradients keep their size from block to block."""
+"""Trainability of AZ-NAS: how well gradients keep their size from block to block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .registry import register
 
 
 def _gain(signs: Tensor, gradient: Tensor) -> float | None:
-    """Return the score of a block; None for what maps no feature map to a feature map."""
+    """Return the score of a block, None if it does not map a feature map to a feature map."""
     if signs.ndim != 4 or gradient.ndim != 4:
         return None
     shrinks = gradient.shape[-1] // signs.shape[-1]
@@ -31,25 +31,26 @@ def _gain(signs: Tensor, gradient: Tensor) -> float | None:
 
 
 def gains(forward: Forward) -> Tap:
-    """Tap the score of every block of a pass."""
+    """Return the tap that scores every block of a pass."""
     return Tap(Backward(forward, "signs"), at=blocks, reduce=_gain)
 
 
 @register("az_trainability", needs=[gains(NOISE)], paper="Lee & Ham, AZ-NAS, CVPR 2024")
 def az_trainability(probe: Probe, forward: Forward = NOISE) -> float:
-    r"""Average over blocks how near the largest singular value of the block's backward map is to one.
+    r"""Average over blocks how well a block keeps the size of the gradients that pass back through it.
 
     $$\operatorname{mean}_l \Big( 2 - \sigma_l - \frac{1}{\sigma_l + 10^{-6}} \Big), \qquad
     \sigma_l = \lVert G_l^\top S_l / (N H W) \rVert_2$$
 
-    with $S_l$ random signs at the output of block l and $G_l$ what comes back at its input, positions by channels
-    (space to channels where a block shrinks the map). At most 1e-6, near $\sigma = 1$. `-inf` where a block hands the
-    signs through unchanged. Kaiming fan-in weights, N(0, 1) images, train mode, float64 norms.
+    Here $S_l$ are random signs at the output of block l, and $G_l$ is the gradient that comes back at its input. Both
+    are matrices of positions by channels; where a block shrinks the map, positions of its input become channels. The
+    score is at most 1e-6, near $\sigma = 1$. It is `-inf` if a block passes the signs back unchanged. Weights are drawn
+    by Kaiming fan-in and images from N(0, 1). Batch norm is in train mode, and norms are float64.
 
     Raises:
-        NotApplicableError: The network is no sequence of blocks with feature maps.
+        NotApplicableError: The network has no sequence of blocks, or no block maps a feature map to a feature map.
     """
     found: list[float] = [gain for _, gain in probe.tap(gains(forward)) if gain is not None]
     if not found:
-        raise NotApplicableError("the network has no two feature maps in a row")
+        raise NotApplicableError("no block of the network maps a feature map (N, C, H, W) to a feature map")
     return sum(found) / len(found)

@@ -11,7 +11,7 @@ from .registry import register
 
 @register("conv_count", paper="structural baseline")
 def conv_count(probe: Probe) -> float:
-    r"""Count the convolution modules.
+    r"""Count the convolutions of the network.
 
     $$|\{l : l \text{ is a convolution}\}|$$
     """

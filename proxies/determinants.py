@@ -1,4 +1,4 @@
-"""Determinants by LU, and exactly where LU cannot tell a determinant of whole numbers from zero."""
+"""Determinants by LU, and exact ones of integer matrices that LU cannot tell from singular."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-#: Matrices of this norm are left to LU. Below it, so that entries and residues are, the sum of two products fits int64.
+#: Norm from which on only LU is used. Below it, the sum of two products of entries or residues fits int64.
 LARGEST_NORM = 2.0**31
-#: So are doubts of this size, whose resolution would take more than 33 primes; beyond, float64 ends.
+#: Doubt from which on only LU is used. An exact determinant would take more than 33 primes and soon overflow float64.
 LARGEST_DOUBT = 2.0**1000
 
-# At once in int64: a few megabytes, which caches hold.
+# Number of int64 values that are processed at once: a few megabytes, which fit in the cache.
 _ELEMENTS = 2**18
 _LEAST_PRIME = 2**31 - 2**12
 
@@ -25,51 +25,52 @@ _LEAST_PRIME = 2**31 - 2**12
 def slogdet(matrices: Tensor) -> tuple[Tensor, Tensor]:
     r"""Return the signs of determinants and the logarithms of their absolute values.
 
-    LU answers, unless it cannot tell the determinant from zero and the matrix is of whole numbers. Then the determinant
-    is a whole number in a known interval: 0 if that holds no other, else found modulo primes, exactly.
+    The result is that of LU, except for integer matrices whose determinant LU cannot tell from zero. Such a determinant
+    is an integer in a known interval. It is 0 if the interval holds no other integer. Otherwise it is computed exactly,
+    modulo primes.
 
-    What LU cannot tell: it gives $\hat L \hat U = P A + E$ with
-    $\lVert E \rVert_F \le n u \lVert \hat L \rVert_F \lVert \hat U \rVert_F$, u half the epsilon of float64
-    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, theorem 9.3). The determinant is linear in every row,
-    and by Hadamard's inequality no larger than the product of the norms of the rows a of A, so
+    LU gives $\hat L \hat U = P A + E$ with $\lVert E \rVert_F \le n u \lVert \hat L \rVert_F \lVert \hat U \rVert_F$,
+    where u is half the epsilon of float64 (Higham, Accuracy and Stability of Numerical Algorithms, 2002, theorem 9.3).
+    The determinant is linear in every row, and by Hadamard's inequality at most the product of the norms of the rows a
+    of A, so
 
     $$| \det \hat L \hat U - \det P A | \le \prod_i \lVert a_i \rVert \,
     \Big( \exp \sum_i \lVert E \rVert_F / \lVert a_i \rVert - 1 \Big)$$
 
-    and likewise with columns. A determinant within twice that (the factor covers the round-off of the bound) is in
-    doubt, unless $100 n \lVert E \rVert_F \lVert A^{-1} \rVert_F < 1$: then no matrix within E is singular, and the
-    determinant is right to 2 %. Large matrices need this, as Hadamard's bound is exp(n / 2) times what is usual for
-    signs: of regular matrices of random signs one in 1,500 does at n = 32, and nine in ten do at n = 48.
+    The same bound holds for columns. The doubt is twice the bound; the factor covers the round-off of the bound itself.
+    A determinant is in doubt if it is at most the doubt, unless
+    $100 n \lVert E \rVert_F \lVert A^{-1} \rVert_F < 1$: then no matrix within E is singular, and the determinant is
+    right to 2 %. Large matrices need this exception, because Hadamard's bound is exp(n / 2) times the usual determinant
+    of signs. Of regular matrices of random signs, one in 1,500 needs it at n = 32, and nine in ten at n = 48.
 
     Args:
-        matrices: `(..., n, n)`, taken to float64.
+        matrices: Matrices `(..., n, n)`, converted to float64.
 
     Returns:
         Signs and logarithms `(...)` in float64, as `torch.linalg.slogdet` gives them: 0 and -inf if singular. They do
-        not depend on how the matrices lie in memory nor, where they are exact, on the batch and the CPU. LU alone
-        answers for matrices with a number that is not whole or not finite, or of a norm of 2^31, or with a doubt of
-        2^1000.
+        not depend on the memory layout. Exact ones do not depend on the batch or the CPU either. Only LU is used for
+        matrices with an entry that is not a finite integer, with a norm from 2^31 on, or with a doubt from 2^1000 on.
     """
     factors = _factors(matrices)
     return factors.sgn().prod(-1), factors.abs().log().sum(-1)
 
 
 def det(matrices: Tensor) -> Tensor:
-    """Return determinants `(...)` of `(..., n, n)` in float64: what `slogdet` takes apart."""
+    """Return the determinants `(...)` of `(..., n, n)` in float64, exact where those of `slogdet` are."""
     return _factors(matrices).prod(-1)
 
 
 def _factors(matrices: Tensor) -> Tensor:
-    """Return numbers `(..., n)` whose product is the determinant: LU's pivots, or the determinant itself and ones."""
+    """Return factors `(..., n)` of the determinants: the pivots of LU, or the determinant itself and ones."""
     n = matrices.shape[-1]
     flat = matrices.detach().contiguous().double().reshape(math.prod(matrices.shape[:-2]), n, n)
-    # As torch.linalg.slogdet does it, which keeps L and U to itself; transposed, because LAPACK goes by columns.
+    # This is what torch.linalg.slogdet does, which does not return L and U. LAPACK stores columns, hence the transpose.
     packed, rows, _ = torch.linalg.lu_factor_ex(flat.mT)
     factors: Tensor = packed.diagonal(dim1=-2, dim2=-1).clone()
     swapped = rows != torch.arange(1, n + 1, dtype=rows.dtype, device=rows.device)
     factors *= torch.where(swapped, -1.0, 1.0)
 
-    # What is not whole in its first row is most quickly left alone.
+    # Most matrices that are not of integers are found by their first row, which is quick.
     first = flat[:, :1]
     (at,) = (first == first.trunc()).flatten(1).all(1).nonzero(as_tuple=True)
     if not len(at):
@@ -77,11 +78,11 @@ def _factors(matrices: Tensor) -> Tensor:
     every = len(at) == len(flat)
     some, triangles = (flat, packed) if every else (flat[at], packed[at])
     size = factors[at].prod(-1).abs()
-    # With pivoting no element of L is above 1; the norm of U is at most that of both packed in one matrix.
+    # With pivoting no element of L is above 1. The norm of U is at most that of the packed matrix.
     unit = torch.finfo(torch.float64).eps / 2
     error = n * unit * math.sqrt(n * (n + 1) / 2) * torch.linalg.vector_norm(triangles, dim=(-2, -1))
     norm = torch.linalg.vector_norm(some, dim=(-2, -1))
-    # First, because it is quick, with rows of one norm, whose product is the largest.
+    # A quick bound first: of rows with the same total norm, equal ones have the largest product.
     doubt = 2 * torch.expm1(n * error) * (norm / math.sqrt(n)) ** n
     left = (size <= doubt) & (norm < LARGEST_NORM)
     at, size, error, doubt = at[left], size[left], error[left], doubt[left]
@@ -89,7 +90,7 @@ def _factors(matrices: Tensor) -> Tensor:
     _set_zero(factors, flat, at[small])
     at, size, error = at[~small], size[~small], error[~small]
     if len(at):
-        # Then with rows and columns as they are.
+        # The tighter bound, from the norms of all rows and columns.
         squares = flat[at].square_()
         doubt = torch.minimum(*(_doubt(squares.sum(dim).sqrt(), error) for dim in (-2, -1)))
         left, small = size <= doubt, doubt < 1 / 2
@@ -97,8 +98,8 @@ def _factors(matrices: Tensor) -> Tensor:
         left &= ~small & (doubt < LARGEST_DOUBT)
         at, error, doubt = at[left], error[left], doubt[left]
     if len(at):
-        whole = _whole(flat[at])
-        at, error, doubt = at[whole], error[whole], doubt[whole]
+        integers = _of_integers(flat[at])
+        at, error, doubt = at[integers], error[integers], doubt[integers]
     if len(at):
         identity = torch.eye(n, dtype=flat.dtype, device=flat.device).expand(len(at), n, n)
         inverse = torch.linalg.lu_solve(packed[at], rows[at], identity)
@@ -117,28 +118,28 @@ def _factors(matrices: Tensor) -> Tensor:
 
 
 def _set_zero(factors: Tensor, matrices: Tensor, at: Tensor) -> None:
-    """Let the determinants of some matrices be zero if they are of whole numbers, where LU has not found so."""
+    """Set the determinants of some matrices to zero, if the matrices are of integers."""
     if len(at):
         at = at[(factors[at] != 0).all(-1)]
-        factors[at[_whole(matrices[at])]] = 0
+        factors[at[_of_integers(matrices[at])]] = 0
 
 
-def _whole(matrices: Tensor) -> Tensor:
-    """Tell which of `(k, n, n)` are of whole numbers; this changes them."""
+def _of_integers(matrices: Tensor) -> Tensor:
+    """Return which of `(k, n, n)` are of integers; this overwrites the matrices."""
     found: Tensor = matrices.frac_().abs_().sum((-2, -1)) == 0
     return found
 
 
 def _doubt(norms: Tensor, error: Tensor) -> Tensor:
-    """Return what LU of whole numbers cannot tell from zero, by the norms of rows `(k, n)` and of E `(k,)`."""
-    # A row of whole numbers has a norm of 1 at least, or the determinant is zero.
+    """Return below which size LU cannot tell determinants from zero, by the norms of rows `(k, n)` and of E `(k,)`."""
+    # A row of integers has a norm of at least 1, or the determinant is zero.
     return 2 * torch.expm1(error * norms.clamp_min(1).reciprocal().sum(-1)) * norms.prod(-1)
 
 
 def _parallel_rows(matrices: Tensor) -> Tensor:
-    """Tell which of `(k, n, n)` surely have rows that are multiples of each other: where Schwarz's inequality is none.
+    """Return which of `(k, n, n)` surely have two parallel rows: where the Cauchy-Schwarz inequality is an equality.
 
-    Products that float64 does not hold are not compared.
+    Matrices whose products float64 does not hold exactly are not reported.
     """
     gram = matrices @ matrices.mT
     squares = gram.diagonal(dim1=-2, dim2=-1)
@@ -150,10 +151,10 @@ def _parallel_rows(matrices: Tensor) -> Tensor:
 def _exact(matrices: NDArray[np.int64], doubt: float) -> list[float]:
     """Return the determinants of `(k, n, n)`, whose absolute values are below twice the doubt.
 
-    LU has found less than the doubt, and is off by half of it at most.
+    The result of LU is at most the doubt, and its error is at most half of that.
     """
     n = matrices.shape[-1]
-    # Whole numbers below half of the product of some primes are told apart by their residues.
+    # Residues identify an integer whose absolute value is below half of the product of the primes.
     count = int(math.log(4 * doubt) // math.log(_LEAST_PRIME)) + 1
     primes = _primes(count)
     step = max(1, _ELEMENTS // (count * n * n))
@@ -184,19 +185,19 @@ def _modulo(matrices: NDArray[np.int64], primes: NDArray[np.int64]) -> NDArray[n
         rest = top[:, :1, None] * rest[:, 1:, 1:] - rest[:, 1:, :1] * top[:, None, 1:]
         np.fmod(rest, primes[:, None, None], out=rest)
     for at, prime in zip(place.tolist(), primes.tolist(), strict=True):
-        # Rather than divided by the pivot, the r rows below it are multiplied with it, so it is a factor 1 - r times.
+        # The r rows below a pivot are multiplied by it instead of divided, so the pivot counts 1 - r times.
         powers = (pow(pivot, 2 - n + step, prime) for step, pivot in enumerate(pivots[at].tolist()))
         found[at] = functools.reduce(lambda x, y: x * y % prime, powers, (-1) ** int(swaps[at]))
     return found
 
 
 def _join(residues: Sequence[int], primes: Sequence[int]) -> int:
-    """Return the whole number of least absolute value that has these residues, by the Chinese remainder theorem."""
-    number, modulus = 0, 1
+    """Return the integer of least absolute value with these residues, by the Chinese remainder theorem."""
+    found, modulus = 0, 1
     for residue, prime in zip(residues, primes, strict=True):
-        number += modulus * ((residue - number) * pow(modulus, -1, prime) % prime)
+        found += modulus * ((residue - found) * pow(modulus, -1, prime) % prime)
         modulus *= prime
-    return number - modulus if 2 * number > modulus else number
+    return found - modulus if 2 * found > modulus else found
 
 
 @functools.cache

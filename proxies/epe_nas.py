@@ -1,4 +1,4 @@
-"""How differently a network answers to images of one class."""
+"""EPE-NAS: how differently the network responds to images of one class."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ MANY = 100
     least_images=2,
 )
 def epe_nas(probe: Probe) -> float:
-    r"""Add up the correlations of the input gradients of images of one class.
+    r"""Compare the input gradients of images of the same class by their correlations.
 
     $$s_c = \sum_{ij} \log(|R_c|_{ij} + 10^{-5}), \qquad \text{epe\_nas} = \sum_c |s_c|$$
 
-    with $R_c$ the row correlations of the input gradients (see jacob_cov) of the images labelled c; a single image has
-    $R_c = 1$. With more than 100 classes, s is divided by the number of entries and the score is the mean over classes
-    of $\sum_{c'} |s_c - s_{c'}|$. NaN where one of several images of a class has no gradient.
+    Here $R_c$ are the row correlations of the input gradients (see jacob_cov) of the images labelled c; a single image
+    has $R_c = 1$. With more than 100 classes, $s_c$ is divided by the number of entries of $R_c$, and the score is the
+    mean over classes of $\sum_{c'} |s_c - s_{c'}|$. The score is NaN if a class has several images and the gradient of
+    one of them is constant.
     """
     labels = probe.labels(JACOBIAN.backward.forward)
     jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
@@ -44,7 +45,7 @@ def epe_nas(probe: Probe) -> float:
 
 
 def _class_sum(rows: Tensor, *, mean: bool) -> float:
-    # The correlation of a row with itself is one even where it is constant and alone: so the reference has it.
+    # The reference takes 1 for the only image of a class, even where its gradient is constant.
     matrix = correlations(rows) if len(rows) > 1 else torch.ones(1, 1, dtype=rows.dtype)
     total = float((matrix.abs() + EPSILON).log().sum())
     return total / matrix.numel() if mean else total

@@ -1,4 +1,4 @@
-"""EZNAS-A, the proxy that genetic programming found."""
+"""EZNAS-A, the first proxy that the authors found by genetic programming."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .registry import register
 
 
 def relu_conv_norm(net: nn.Module) -> list[str]:
-    """Name the modules of every ReLU-Conv-BatchNorm triple one after the other, as the released code finds them.
+    """Return the names of the modules of all ReLU-Conv-BatchNorm triples in order, as the released code finds them.
 
-    Convolutions, batch norms and ReLUs in definition order, without convolutions that no batch norm follows, without
-    the stem and the head. Where the rest does not come out in threes (cells without convolutions), the triples are
-    those of `conv_norm_relu`. The released code walks in execution order there, which is the definition order in
+    The modules are the convolutions, batch norms and ReLUs in definition order, without the stem, the head and
+    convolutions that no batch norm follows. If they do not form triples (cells without convolutions), the triples are
+    those of `conv_norm_relu`. The released code takes the execution order, which is the definition order in
     NAS-Bench-201.
 
     Raises:
-        NotApplicableError: No triple is left.
+        NotApplicableError: The network has no triple.
     """
     found = _conv_norm_and_relu(net)
     following = [kind for _, kind in found[1:]] + [""]
@@ -38,13 +38,13 @@ def relu_conv_norm(net: nn.Module) -> list[str]:
 
 
 def conv_norm_relu(net: nn.Module) -> list[str]:
-    """Name the modules of every Conv-BatchNorm-ReLU triple one after the other, as the released code finds them.
+    """Return the names of the modules of all Conv-BatchNorm-ReLU triples in order, as the released code finds them.
 
-    Of convolutions, batch norms and ReLUs in definition order, a module is dropped where its predecessor is of the
-    wrong kind, three times over, which pairs some convolutions with the ReLU of another block.
+    From the convolutions, batch norms and ReLUs in definition order, the code drops each module whose predecessor is of
+    the wrong kind. It does so three times. Some convolutions are then paired with the ReLU of another block.
 
     Raises:
-        NotApplicableError: No triple is left.
+        NotApplicableError: The network has no triple.
     """
     found = _conv_norm_and_relu(net)
     wanted = {"C": "R", "B": "C", "R": "B"}
@@ -58,33 +58,33 @@ def conv_norm_relu(net: nn.Module) -> list[str]:
 
 
 def first_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Name the first module of every triple: the ReLU."""
+    """Return the name of the first module of every triple, the ReLU."""
     return tuple(relu_conv_norm(net)[::3])
 
 
 def convolution_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Name the convolution of every triple, wherever it stands in it."""
+    """Return the name of the convolution of every triple, which may be its first or second module."""
     return tuple(name for name in relu_conv_norm(net) if isinstance(net.get_submodule(name), nn.Conv2d))
 
 
 def third_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Name the third module of every triple: the batch norm, or the ReLU of a Conv-BatchNorm-ReLU triple."""
+    """Return the name of the third module of every triple: a batch norm, or the ReLU of Conv-BatchNorm-ReLU."""
     return tuple(relu_conv_norm(net)[2::3])
 
 
 def first_of_conv_triples(net: nn.Module) -> tuple[str, ...]:
-    """Name the convolution of every Conv-BatchNorm-ReLU triple."""
+    """Return the name of the convolution of every Conv-BatchNorm-ReLU triple."""
     return tuple(conv_norm_relu(net)[::3])
 
 
 def mean(scores: list[float]) -> float:
-    """Average over triples.
+    """Return the mean score of all triples.
 
     Raises:
-        NotApplicableError: None of them ran.
+        NotApplicableError: No triple ran.
     """
     if not scores:
-        raise NotApplicableError("no ReLU-Conv-BatchNorm triple of the network runs")
+        raise NotApplicableError("the network runs none of its ReLU-Conv-BatchNorm triples")
     return sum(scores) / len(scores)
 
 
@@ -101,9 +101,9 @@ def _score(gradient: Tensor) -> float:
     return float(value.norm())
 
 
-def _score_as_released(gradient: Tensor) -> float:
+def _score_as_released(activation: Tensor, gradient: Tensor) -> float:
     _check_square(gradient)
-    # Round-off of singular matrices depends on the layout: the released code has rows.
+    # The round-off of singular matrices depends on the memory layout; the released code stores rows.
     return float(gradient.sign().float().contiguous().logdet().nan_to_num(0.0, neginf=-torch.inf).sigmoid().norm())
 
 
@@ -111,18 +111,16 @@ def _score_of(activation: Tensor, gradient: Tensor) -> float:
     return _score(gradient)
 
 
-def _score_of_as_released(activation: Tensor, gradient: Tensor) -> float:
-    return _score_as_released(gradient)
-
-
 def _check_square(gradient: Tensor) -> None:
     if gradient.ndim != 4 or gradient.shape[-1] != gradient.shape[-2]:
-        raise NotApplicableError(f"determinants need square feature maps, this one is {tuple(gradient.shape)}")
+        raise NotApplicableError(
+            f"determinants need square matrices (N, C, H, H), got the shape {tuple(gradient.shape)}"
+        )
 
 
 ONES = Backward(Forward(init="kaiming_fan_out"), "ones")
 SIGNS = Tap(ONES, at=first_of_triples, reduce=_score_of, side="input")
-SIGNS_AS_RELEASED = Tap(ONES, at=first_of_triples, reduce=_score_of_as_released, side="input")
+SIGNS_AS_RELEASED = Tap(ONES, at=first_of_triples, reduce=_score_as_released, side="input")
 CONV_SIGNS = Tap(ONES, at=first_of_conv_triples, reduce=_score_of, side="input")
 WEIGHTS_ON_NOISE = Gradient(Backward(Forward(init="kaiming_fan_out", inputs=("noise",)), "ones"), of="parameters")
 PAPER = "Akhauri et al., EZNAS, NeurIPS 2022"
@@ -136,22 +134,23 @@ PAPER = "Akhauri et al., EZNAS, NeurIPS 2022"
     batch_size=16,
 )
 def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
-    r"""Average over ReLU-Conv-BatchNorm triples a norm of determinants of gradient signs.
+    r"""Average a function of the determinants of gradient signs at the ReLUs (found by genetic programming).
 
     $$\text{eznas\_a} = \operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
 
-    with $G_r$ `(N, C, H, W)` the gradient of the sum of all logits at the input of the triple's ReLU, through that
-    ReLU only, on the images, one determinant per image and channel. A negative determinant gives 1/2 (its logarithm is
-    NaN, set to 0), zero gives 0, a positive one d gives d / (1 + d). Kaiming fan-out weights, batch norm in train
-    mode. Grows with the square root of the batch size: keep that fixed.
+    The mean is over ReLU-Conv-BatchNorm triples r. Here $G_r$ `(N, C, H, W)` is the gradient of the sum of all logits
+    at the input of the triple's ReLU, through that ReLU only, with one determinant per image and channel. A negative
+    determinant gives 1/2 (its logarithm is NaN, which becomes 0), zero gives 0, and a positive d gives d / (1 + d).
+    Weights are drawn by Kaiming fan-out, and batch norm is in train mode. The score grows with the square root of the
+    batch size: never compare scores of different batch sizes.
 
-    Deviations: the paper labels the input "weight gradient, noise"; its code feeds this tensor, and the label scores
-    .26 instead of .60 (Kendall). Signs and logarithms of determinants are float64 and a singular matrix is recognised
-    exactly; the released float32 carries LU round-off (1e-3 typical, 7e-2 in cells without convolutions), as
-    `eznas_a.as_released` does.
+    Deviations: the paper labels the input "weight gradient, noise", but its code feeds the tensor above. The labelled
+    tensor has a Kendall tau of .26 instead of .60. Signs and logarithms of determinants are float64 here, and singular
+    matrices are recognised exactly. The released code uses float32, which has LU round-off (typically 1e-3, and 7e-2 in
+    cells without convolutions); `eznas_a.as_released` has it too.
 
     Raises:
-        NotApplicableError: No triple, or feature maps that are not square.
+        NotApplicableError: The network has no triple, or its feature maps are not square.
     """
     return mean([score for _, score in probe.tap(signs)])
 
@@ -164,11 +163,11 @@ def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
     batch_size=16,
 )
 def eznas_a_as_released(probe: Probe) -> float:
-    r"""Compute eznas_a with determinants by LU in float32.
+    r"""Compute eznas_a with determinants by LU in float32, as the released code does.
 
     $$\operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
 
-    Round-off leaves some singular matrices a tiny determinant, whose sign then decides between 0 and 1/2, and differs
+    Because of round-off, some singular matrices get a tiny determinant. Its sign decides between 0 and 1/2, and differs
     between CPUs.
     """
     return eznas_a(probe, SIGNS_AS_RELEASED)
@@ -182,15 +181,15 @@ def eznas_a_as_released(probe: Probe) -> float:
     batch_size=16,
 )
 def eznas_a_as_printed(probe: Probe) -> float:
-    r"""Compute the program of eznas_a on the tensor that the paper names: weight gradients, on noise.
+    r"""Compute eznas_a from weight gradients on noise, the tensor that the paper names.
 
     $$\operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} \partial (\textstyle\sum f) / \partial W_r )
     \rVert_F$$
 
-    one determinant per pair of channels. Input N(0, 1) in the shape of the images.
+    There is one determinant per pair of channels. The input is drawn from N(0, 1) in the shape of the images.
 
     Raises:
-        NotApplicableError: No triple, or kernels that are not square.
+        NotApplicableError: The network has no triple, or its kernels are not square.
     """
     gradients = probe.gradients(WEIGHTS_ON_NOISE)
     scores = [_score(gradients[f"{name}.weight"]) for name in convolution_of_triples(probe.net)]
@@ -199,12 +198,12 @@ def eznas_a_as_printed(probe: Probe) -> float:
 
 @register("eznas_a.l2", version=2, needs=[SIGNS], paper=f"{PAPER}, figure 10 (L2)", batch_size=16)
 def eznas_a_l2(probe: Probe) -> float:
-    r"""Aggregate the scores of eznas_a by their norm.
+    r"""Combine the triples of eznas_a by their L2 norm instead of their mean.
 
     $$\Big( \sum_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F^2 \Big)^{1/2}$$
 
-    The paper tries the norm instead of the mean where a program leaves a tensor. This one leaves a scalar, which a norm
-    does not change, so the norm is taken over triples; it grows with their number.
+    The paper tries the norm instead of the mean for programs that return a tensor. This program returns a scalar, so
+    the norm is taken over triples here. It grows with the number of triples.
     """
     return math.hypot(*(score for _, score in probe.tap(SIGNS)))
 
@@ -215,6 +214,7 @@ def eznas_a_of_conv_bn_relu(probe: Probe) -> float:
 
     $$\operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
 
-    The paper collects statistics so in an ablation and evolves another program on them; this is EZNAS-A's.
+    The paper collects statistics in this way in an ablation, and evolves another program on them. Here the program is
+    that of EZNAS-A.
     """
     return eznas_a(probe, CONV_SIGNS)

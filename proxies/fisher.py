@@ -1,4 +1,4 @@
-"""Sensitivity to removing a channel."""
+"""Fisher pruning: the sensitivity of the loss to removing a channel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .registry import register
 
 
 def _channel_saliency(activation: Tensor, gradient: Tensor) -> float:
-    """Return sum_k mean_n 1/2 (sum_positions a g)^2; channels are dimension 1, or the last one of a sequence."""
+    """Return sum_k mean_n 1/2 (sum_positions a g)^2; channels are dimension 1 of a map, the last of a sequence."""
     product = activation * gradient
     if product.ndim == 4:
         per_channel = product.sum((2, 3), dtype=torch.float64)
@@ -27,15 +27,15 @@ SALIENCY = Tap(LOSS.backward, at=layers, reduce=_channel_saliency)
     "fisher", needs=[LOSS, SALIENCY], paper="Theis et al., 2018, eq. 8; as in Abdelfattah et al., ICLR 2021, sec. 3.2"
 )
 def fisher(probe: Probe) -> float:
-    r"""Sum the Fisher pruning saliency of every channel, once for each of its weights.
+    r"""Sum over weights how much the loss would change if the weight's channel were removed.
 
     $$\Delta_{lk} = \frac{1}{2N} \sum_n \Big( \sum_{ij} a_{lnkij} \frac{\partial L}{\partial a_{lnkij}} \Big)^2, \qquad
     \text{fisher} = \sum_l \frac{C_l}{g_l} k_l^2 \sum_k \Delta_{lk}$$
 
-    with a the output `(N, K, H, W)` of a convolution or linear layer, before its norm. The authors spread the saliency
-    of a channel over its weights and add those, hence the factor. L is a mean over the batch, so the score falls with
-    the batch
-    size: never compare across batch sizes. Their code holds the channel values in float32; here they are float64.
+    Here a is the output `(N, K, H, W)` of a convolution or linear layer, before its norm. The authors give the saliency
+    of a channel to each of its weights and add these, hence the factor. L is a mean over the batch, so the score falls
+    with the batch size: never compare scores of different batch sizes. The authors' code holds the channel values in
+    float32; here they are float64.
     """
     total = 0.0
     for name, saliency in probe.tap(SALIENCY):

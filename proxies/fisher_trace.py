@@ -1,4 +1,4 @@
-"""How much the images tell about the parameters."""
+"""The trace of the Fisher information: how much the images tell about the parameters."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from .passes.needs import Backward, Forward, PerImage
 from .probe import Probe
 from .registry import register
 
-LOSS_ALONE = Backward(Forward(mode="alone"), "loss alone")
+LOSS_PER_IMAGE = Backward(Forward(mode="per_image"), "loss per image")
 
 
 def _squares(gradients: dict[str, Tensor]) -> Tensor:
     return torch.stack([g.reshape(len(g), -1).square().sum(1, dtype=torch.float64) for g in gradients.values()]).sum(0)
 
 
-SQUARES = PerImage(LOSS_ALONE, of="parameters", reduce=_squares)
+SQUARES = PerImage(LOSS_PER_IMAGE, of="parameters", reduce=_squares)
 
 
 @register("fisher_trace", needs=[SQUARES], paper="Amari, Neural Computation 10, 1998; the empirical Fisher information")
 def fisher_trace(probe: Probe) -> float:
-    r"""Take the trace of the empirical Fisher information.
+    r"""Take the trace of the empirical Fisher information: the mean squared gradient norm of single images.
 
     $$\operatorname{tr} F = \frac{1}{N} \sum_n \Big\lVert \frac{\partial \log p(y_n | x_n)}{\partial \theta}
     \Big\rVert_2^2$$
 
-    over all parameters. Train mode, but every image normalised by its own statistics: with those of a batch, p would
-    not be a function of one image. Sums in float64.
+    The sum is over all parameters, in float64. Batch norm is in train mode and normalises each image by its own
+    statistics: with those of a batch, p would depend on the other images.
 
     Raises:
-        NotApplicableError: No labels, or a batch norm of a single value an image.
+        NotApplicableError: There are no labels, or a batch norm sees a single value per image.
     """
     return float(probe.per_image(SQUARES).mean())

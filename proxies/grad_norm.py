@@ -1,4 +1,4 @@
-"""The size of the gradient."""
+"""The norm of the loss gradient."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from .registry import register
     "grad_norm", needs=[LOSS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021, sec. 3.2"
 )
 def grad_norm(probe: Probe) -> float:
-    r"""Sum the L2 norms of the loss gradients of convolution and linear weights.
+    r"""Sum the L2 norms of the loss gradients of all convolution and linear layers.
 
     $$\text{grad\_norm} = \sum_l \left\lVert \frac{\partial L}{\partial W_l} \right\rVert_2$$
 
-    L is the mean cross entropy, batch norm in train mode. A sum of norms over layers, as the authors' code has it, not
-    the global norm of the paper's text. A layer that no path reaches adds zero.
+    L is the mean cross entropy, with batch norm in train mode. The score is a sum of norms over layers, as in the
+    authors' code; the text of their paper says the norm of all gradients together. A layer without a path to the output
+    adds zero.
     """
     return sum(float(gradient.norm()) for _, gradient in probe.weights_and_gradients(LOSS))
 
@@ -29,8 +30,8 @@ def grad_norm_of_all_parameters(probe: Probe) -> float:
 
     $$\sqrt{\sum_\theta \left( \frac{\partial L}{\partial \theta} \right)^2}$$
 
-    biases and norm layers included, L the mean cross entropy on the images, weights as given. Zen-NAS and AZ-NAS draw
-    the weights, the inputs and the labels at random instead.
+    The sum includes biases and norm layers. L is the mean cross entropy on the images, and weights are as given.
+    Zen-NAS and AZ-NAS draw the weights, the images and the labels at random instead.
     """
     squares = [float(gradient.double().square().sum()) for gradient in probe.gradients(LOSS).values()]
     return math.sqrt(sum(squares))

@@ -1,23 +1,23 @@
-"""How far images agree on the sign of the gradient."""
+"""GradSign: how far images agree on the sign of the gradient."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from .fisher_trace import LOSS_ALONE
+from .fisher_trace import LOSS_PER_IMAGE
 from .passes.needs import PerImage, layer_weights
 from .probe import Probe
 from .registry import register
 
 
 def _signs(gradients: dict[str, Tensor]) -> Tensor:
-    """Return the sum over images of the signs of all gradients of matrices and kernels, `(1, P)`."""
+    """Return the signs of the gradients of all weights, summed over images, `(1, P)`."""
     signs = [g.sign().sum(0).flatten() for name, g in gradients.items() if name.endswith("weight")]
     return torch.cat(signs)[None]
 
 
-SIGNS = PerImage(LOSS_ALONE, of="parameters", reduce=_signs)
+SIGNS = PerImage(LOSS_PER_IMAGE, of="parameters", reduce=_signs)
 
 
 @register("gradsign", needs=[SIGNS], paper="Zhang & Jia, GradSign, ICLR 2022")
@@ -26,11 +26,12 @@ def gradsign(probe: Probe) -> float:
 
     $$\operatorname{mean}_w \Big| \sum_n \operatorname{sign} \frac{\partial L(x_n, y_n)}{\partial w} \Big|$$
 
-    over convolution and linear weights. Between 0 and N. Train mode with one image at a time, as the AZ-NAS authors'
-    code runs it; here images are vectorised and normalised by their own statistics, which is the same.
+    The mean is over convolution and linear weights, and lies between 0 and N. Batch norm is in train mode and
+    normalises each image by its own statistics. This is the same as one image at a time, as the code of the AZ-NAS
+    authors runs it.
 
     Raises:
-        NotApplicableError: No labels, or a batch norm of a single value an image.
+        NotApplicableError: There are no labels, or a batch norm sees a single value per image.
     """
     sums = probe.per_image(SIGNS).sum(0).abs().double()
     sizes = {name: p.numel() for name, p in probe.net.named_parameters() if name.endswith("weight")}

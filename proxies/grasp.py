@@ -1,4 +1,4 @@
-"""How removing a weight changes the flow of gradients."""
+"""GraSP: how removing a weight changes the flow of gradients."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CURVATURE = Gradient(Backward(DATA, "loss", order=2), of="parameters")
     "grasp", needs=[CURVATURE], paper="Wang et al., GraSP, ICLR 2020, eq. 8; sign as in Abdelfattah et al., ICLR 2021"
 )
 def grasp(probe: Probe) -> float:
-    r"""Sum minus weight times the Hessian-gradient product.
+    r"""Sum over weights how much the flow of gradients would change if the weight were removed.
 
     $$\text{grasp} = -\sum_l \sum_{w \in W_l} w \, (H g)_w$$
 
-    over convolution and linear weights, with g the gradient of the mean cross entropy and H its Hessian with respect
-    to those weights, batch norm in train mode, temperature 1. Costs a backward pass that can be differentiated and
-    another through it, about five forward-backwards.
+    The sum is over convolution and linear weights. Here g is the gradient of the mean cross entropy with respect to
+    those weights, and H its Hessian. Batch norm is in train mode, and the temperature is 1. The proxy takes a backward
+    pass that can be differentiated and another one through it, which cost about five forward-backwards.
     """
     return -sum(float((weight * product).sum()) for weight, product in probe.weights_and_gradients(CURVATURE))

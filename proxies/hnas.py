@@ -1,4 +1,4 @@
-"""The criterion and the family of measures of HNAS."""
+"""The criterion of HNAS, and the measures that it unifies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .probe import Probe
 from .registry import register
 
 PAPER = "Shu et al., HNAS, NeurIPS 2022"
-#: The middle of what the authors search by Bayesian optimisation: 10^c, c in [-4, 0], and 5,000 times [0, 1].
+#: The middle of the ranges that the authors search by Bayesian optimisation: 10^c with c in [-4, 0], and [0, 5000].
 MU, NU = 1e-2, 2500.0
 
 
@@ -32,12 +32,13 @@ def _criterion(theta: Tensor, mu: float, nu: float) -> float:
 
 @register("hnas", needs=[EACH], paper=f"{PAPER} (the criterion of its search)", direction="lower", least_images=2)
 def hnas(probe: Probe, mu: float = MU, nu: float = NU) -> float:
-    r"""Weigh the distance of the kernel's trace from a target against its condition number.
+    r"""Combine the condition number of the neural tangent kernel with the distance of its trace from a target.
 
     $$\mu \, |M^2 - \nu^2| + \frac{\kappa}{M + 10^{-6}}$$
 
-    with M and the kernel as in ntk_trace and $\kappa$ its largest over its smallest eigenvalue. Lower is better. The
-    authors fit $\mu$ and $\nu$ to validation accuracies; by default they are the middle of the ranges searched.
+    Here M and the kernel are as in ntk_trace, and $\kappa$ is the largest eigenvalue of the kernel over its smallest.
+    Lower is better. The authors fit $\mu$ and $\nu$ to validation accuracies; the defaults are the middle of the ranges
+    that they search.
     """
     return _criterion(kernel(probe), mu, nu)
 
@@ -53,32 +54,33 @@ def hnas_as_released(probe: Probe, mu: float = MU, nu: float = NU) -> float:
 
 @register("hnas.grad", needs=[LOSS], paper=f"{PAPER} (M_Grad)")
 def m_grad(probe: Probe) -> float:
-    r"""Take the norm of the gradient of the mean loss.
+    r"""Take the L2 norm of the loss gradient of all convolution and linear weights together.
 
     $$M_{\text{grad}} = \Big\lVert \frac{1}{N} \sum_n \nabla_\theta L(x_n, y_n) \Big\rVert_2$$
 
-    over convolution and linear weights, as one vector: grad_norm adds up norms of layers instead.
+    The weights form one vector here; grad_norm adds up the norms of layers instead.
     """
     return math.hypot(*(float(gradient.norm()) for _, gradient in probe.weights_and_gradients(LOSS)))
 
 
 @register("hnas.snip", needs=[LOSS], paper=f"{PAPER} (M_SNIP)")
 def m_snip(probe: Probe) -> float:
-    r"""Take the size of the inner product of weights and mean gradient.
+    r"""Take the absolute value of the sum of weight times gradient.
 
     $$M_{\text{snip}} = \Big| \frac{1}{N} \sum_n \theta^\top \nabla_\theta L(x_n, y_n) \Big|$$
 
-    over convolution and linear weights: the absolute value of plain. snip adds up absolute values instead.
+    The sum is over convolution and linear weights, so this is the absolute value of plain. snip adds up absolute values
+    instead.
     """
     return abs(plain(probe))
 
 
 @register("hnas.grasp", needs=[CURVATURE], paper=f"{PAPER} (M_GraSP)")
 def m_grasp(probe: Probe) -> float:
-    r"""Take the size of the inner product of weights and Hessian times gradient.
+    r"""Take the absolute value of the sum of weight times Hessian-gradient product.
 
     $$M_{\text{grasp}} = | \theta^\top H \nabla_\theta L |$$
 
-    over convolution and linear weights: the absolute value of grasp.
+    The sum is over convolution and linear weights, so this is the absolute value of grasp.
     """
     return abs(grasp(probe))

@@ -1,4 +1,4 @@
-"""How differently a network answers to different images."""
+"""Jacobian covariance: how differently the network responds to different images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EPSILON = 1e-5
 
 
 def correlations(rows: Tensor) -> Tensor:
-    """Return the correlation matrix `(N, N)` of rows `(N, D)`, NaN where a row is constant."""
+    """Return the correlation matrix `(N, N)` of rows `(N, D)`; entries of a constant row are NaN."""
     centred = rows - rows.mean(1, keepdim=True)
     unit = centred / centred.norm(dim=1, keepdim=True)
     matrix: Tensor = unit @ unit.T
@@ -27,14 +27,15 @@ def correlations(rows: Tensor) -> Tensor:
     least_images=2,
 )
 def jacob_cov(probe: Probe) -> float:
-    r"""Score the correlation matrix of the input gradients of the images.
+    r"""Measure how differently the network responds to different images, by the correlations of input gradients.
 
     $$J = \frac{\partial \sum_{nc} f_c(x_n)}{\partial x} \in \mathbb{R}^{N \times D}, \qquad
     \text{jacob\_cov} = -\sum_i \Big( \log(\lambda_i + k) + \frac{1}{\lambda_i + k} \Big)$$
 
-    with $\lambda$ the eigenvalues of the row correlations of J and $k = 10^{-5}$. Batch norm in train mode, so a row
-    holds what its image does to the others too. NaN where an image has no gradient: its correlation does not exist. The
-    authors call a general eigenvalue solver, which can return complex pairs; the matrix is symmetric and is treated so.
+    Here $\lambda$ are the eigenvalues of the row correlations of J, and $k = 10^{-5}$. Batch norm is in train mode, so
+    the row of an image includes its effect on the other images. The score is NaN if the gradient of an image is
+    constant, because its correlations do not exist. The authors call a general eigenvalue solver, which can return
+    complex pairs; the matrix is symmetric, so a symmetric solver is used here.
     """
     jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
     correlation = correlations(jacobian)

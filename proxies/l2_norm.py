@@ -1,4 +1,4 @@
-"""The size of the weights."""
+"""The norm of the weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .registry import register
 
 @register("l2_norm", paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021 (code only)")
 def l2_norm(probe: Probe) -> float:
-    r"""Sum the L2 norms of the weights of convolutions and linear layers.
+    r"""Sum the L2 norms of the weights of all convolution and linear layers.
 
     $$\text{l2\_norm} = \sum_l \lVert W_l \rVert_2$$
 
-    A sum of norms, not the norm of everything; biases and norm layers do not count. It reads no data: with a fixed
-    initialisation it counts layers, weighted by their width.
+    The score is a sum of norms over layers, not the norm of all weights together. Biases and norm layers do not count.
+    The proxy reads no data: with a fixed initialisation it counts layers, weighted by their width.
     """
     return sum(float(weight.norm()) for weight in probe.weights().values())

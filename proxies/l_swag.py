@@ -1,17 +1,16 @@
-"""How little gradients vary, times how many patterns the images draw."""
+"""L-SWAG: how little gradients vary, times the number of activation patterns."""
 
 from __future__ import annotations
 
 import torch
 
-from ..errors import NotApplicableError
 from .passes.needs import DATA, Tap, relus
 from .probe import Probe
 from .registry import register
-from .swap import _patterns
+from .swap import patterns_of, swap
 from .zico import FOUR
 
-PATTERNS = Tap(DATA, at=relus, reduce=_patterns)
+PATTERNS = Tap(DATA, at=relus, reduce=patterns_of)
 
 
 @register(
@@ -20,14 +19,15 @@ PATTERNS = Tap(DATA, at=relus, reduce=_patterns)
     paper="Casarin et al., L-SWAG, CVPR 2025, eq. 1 (from the paper's formula, no reference code)",
 )
 def l_swag(probe: Probe) -> float:
-    r"""Multiply a sum over layers of inverse gradient deviations by the number of activation patterns.
+    r"""Multiply how little gradients vary between batches by the number of activation patterns.
 
     $$\Big( \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{1}{\sigma_w} \Big) \cdot
     \left| \{ (1[a_u(x_1) > 0], \dots, 1[a_u(x_N) > 0]) : u \} \right|$$
 
-    with $\sigma_w$ the population standard deviation of |gradient| over four quarters of the images, convolution and
-    linear weights, and u the units of all ReLU feature maps (see swap). From the paper's formula: its code is not
-    public. The authors keep an interval of layers that they find once for every search space; here all layers count.
+    Here $\sigma_w$ is the population standard deviation of |gradient| over four quarters of the images, for convolution
+    and linear weights, and u are the units of all ReLU feature maps (see swap). This follows the paper's formula, since
+    its code is not public. The authors keep an interval of layers that they find once for every search space; here all
+    layers count.
     """
     trainability = 0.0
     for layer in zip(*(probe.weights_and_gradients(batch) for batch in FOUR), strict=True):
@@ -35,7 +35,4 @@ def l_swag(probe: Probe) -> float:
         varies = spread > 0
         if varies.any():
             trainability += float(spread[varies].reciprocal().sum().log())
-    found = [codes for _, codes in probe.tap(PATTERNS) if codes is not None]
-    if not found:
-        raise NotApplicableError("the network has no ReLU on a feature map")
-    return trainability * len(torch.unique(torch.cat(found), dim=0))
+    return trainability * swap(probe, PATTERNS)

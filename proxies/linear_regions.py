@@ -1,4 +1,4 @@
-"""How many linear regions a thin copy of the network has around the images."""
+"""TE-NAS: the number of linear regions of a thin copy of the network."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ CODES = Tap(Forward(init="thin", inputs=("crops",), graph=False), at=relus, redu
 
 @register("linear_regions", needs=[CODES], paper="Chen et al., TE-NAS, ICLR 2021")
 def linear_regions(probe: Probe) -> float:
-    r"""Count the distinct patterns of all ReLUs over small pieces of the images.
+    r"""Count the linear regions that small pieces of the images fall into, in a thin copy of the network.
 
     $$\left| \{ (1[a_u(x) > 0])_u : x \} \right|$$
 
-    over 1,000 random crops of 4 x 4 pixels, in a copy of the network whose every channel count is divided by that of
-    the first convolution, Kaiming fan-out weights, train mode. At most 1,000; at full width every crop has a pattern
-    of its own, which is why the authors take a thin network too.
+    Here x are 1,000 random crops of 4 x 4 pixels, and a linear region is a pattern of all ReLUs u. In the thin copy of
+    the network, every number of channels is divided by that of the first convolution. Weights are drawn by Kaiming
+    fan-out, and batch norm is in train mode. The score is at most 1,000. At full width every crop would have its own
+    pattern, which is why the authors take a thin network too.
 
-    Deviation: their thin network has one cell a stage and no stem, on crops of 3 x 3 and one channel, 3,000 of them;
-    this one keeps the depth and the stem of the network it is given. Their count in half precision overflows where more
-    than 65,504 units are on.
+    Deviation: the thin network of the authors has one cell per stage and no stem, and takes 3,000 crops of 3 x 3 pixels
+    with one channel. Here the copy keeps the depth and the stem of the network. The authors count in half precision,
+    which overflows where more than 65,504 units are on.
 
     Raises:
-        NotApplicableError: The network cannot be made thin, see `inits.thin`, or has no ReLU.
+        NotApplicableError: The network has no ReLU, or cannot be made thin (see `inits.thin`).
     """
     try:
         codes = [code for _, code in probe.tap(CODES)]

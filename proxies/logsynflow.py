@@ -1,4 +1,4 @@
-"""Flow of a linearised network, large gradients damped."""
+"""FreeREA: synflow with damped gradients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .synflow import FLOW
     "logsynflow", needs=[FLOW], paper="Cavagnero et al., FreeREA, WACV 2023, section 3 (formula; no reference code)"
 )
 def logsynflow(probe: Probe) -> float:
-    r"""Sum weight times the logarithm of its gradient in the network of absolute weights.
+    r"""Sum weight times the logarithm of its gradient, in the network of absolute weights fed with ones.
 
     $$\text{logsynflow} = \sum_l \sum_{w \in W_l} |w| \, \log\left( 1 + \frac{\partial R}{\partial |w|} \right)$$
 
-    with R as in synflow, every batch norm the identity, float64. Not the logarithm of synflow's sum, which ranks as
-    synflow.
+    Here R is as in synflow, every batch norm is the identity, and values are float64. This is not the logarithm of the
+    sum of synflow, which would rank networks as synflow does.
     """
     return sum(float((weight * gradient.log1p()).sum()) for weight, gradient in probe.weights_and_gradients(FLOW))

@@ -1,4 +1,4 @@
-"""Multiply-accumulates of one image, the other baseline."""
+"""The number of multiply-accumulates, a baseline."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OUTPUTS = Tap(DATA, at=layers, reduce=_scalars_per_image)
 
 @register("macs", needs=[OUTPUTS], paper="baseline; counted as NAS-Bench-201 (Dong & Yang, ICLR 2020) counts its FLOPs")
 def macs(probe: Probe) -> float:
-    r"""Count multiply-accumulates of convolutions and linear layers for one image.
+    r"""Count the multiply-accumulates of convolution and linear layers for one image.
 
     $$\text{macs} = \sum_l |y_l| \left( \frac{C_l}{g_l} k_l^2 + [b_l] \right)$$
 
-    with $|y_l|$ the scalars of layer l's output for one image, $C_l k_l^2 / g_l$ the inputs that each is a sum of and
-    $[b_l]$ one if the layer has a bias. As the benchmark counts, norms, activations and pooling are free. The unit is
-    one multiply-accumulate, not a million; FLOPs would be twice as many.
+    Here $|y_l|$ is the number of scalars in the output of layer l for one image. Each scalar is a sum over
+    $C_l k_l^2 / g_l$ inputs, and $[b_l]$ is one if the layer has a bias. Norms, activations and pooling do not count,
+    as in the benchmark. The unit is one multiply-accumulate, not a million; FLOPs would be twice as many.
     """
     total = 0
     for name, scalars in probe.tap(OUTPUTS):

@@ -1,4 +1,4 @@
-"""How nearly dependent the channels of feature maps are, on one image."""
+"""MeCo: how independent the channels of feature maps are, on one image."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Choose = Callable[[int, int], list[int]]
 
 
 def leaves(net: nn.Module) -> tuple[str, ...]:
-    """Name the modules without children."""
+    """Return the names of the modules without children."""
     return tuple(name for name, module in net.named_modules() if next(module.children(), None) is None)
 
 
 def every(net: nn.Module) -> tuple[str, ...]:
-    """Name all modules, containers and the network itself among them."""
+    """Return the names of all modules, including containers and the network itself."""
     return tuple(name for name, _ in net.named_modules())
 
 
 def _channel_correlations(activation: Tensor) -> Tensor:
-    """Return the correlations `(C, C)` of the channels of the first image, zero where a channel is constant."""
+    """Return the correlations `(C, C)` of the channels of the first image; those of a constant channel are zero."""
     first = activation[0].double()
     return correlations(first.reshape(len(first), -1)).nan_to_num(0.0, 0.0, 0.0)
 
@@ -43,16 +43,16 @@ def _smallest(matrix: Tensor) -> float:
 
 @register("meco", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023", batch_size=1)
 def meco(probe: Probe, maps: Tap = LEAVES) -> float:
-    r"""Add up the smallest eigenvalues of the channel correlations of feature maps.
+    r"""Add up the smallest eigenvalues of the correlations between the channels of each feature map.
 
     $$\sum_l \lambda_{\min}(P_l)$$
 
-    with $P_l$ `(C, C)` the Pearson correlations of the channels of map l on the first image, one map for every module
-    without children, float64. Train mode, so batch norm takes what images are given. Where a map has more channels
-    than positions, $P_l$ is singular and adds round-off only.
+    Here $P_l$ `(C, C)` are the Pearson correlations between the channels of map l on the first image, in float64. The
+    maps are the outputs of all modules without children. Batch norm is in train mode, so its statistics are those of
+    the whole batch. If a map has more channels than positions, $P_l$ is singular and adds only round-off.
 
-    Deviation: the authors hook every module, containers too, so one map counts as often as modules end in it; that is
-    `meco.as_released`.
+    Deviation: the authors read the output of every module, containers too, so a map counts once for each module that
+    ends in it; see `meco.as_released`.
     """
     return sum(_smallest(matrix) for _, matrix in probe.tap(maps))
 
@@ -61,29 +61,25 @@ def meco(probe: Probe, maps: Tap = LEAVES) -> float:
     "meco.as_released", needs=[EVERY], paper="Jiang et al., MeCo, NeurIPS 2023, as their code counts", batch_size=1
 )
 def meco_as_released(probe: Probe) -> float:
-    r"""Compute meco at every module, containers and the network itself among them.
+    r"""Compute meco at every module, including containers and the network itself, as the released code does.
 
     $$\sum_m \lambda_{\min}(P_m)$$
 
-    How modules are nested changes the value.
+    The score depends on how modules are nested.
     """
     return meco(probe, EVERY)
 
 
 @register("meco.opt", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023 (their software)", batch_size=1)
 def meco_opt(probe: Probe, choose: Choose | None = None, maps: Tap = LEAVES) -> float:
-    r"""Estimate meco from eight random channels of every map.
+    r"""Estimate meco from eight random channels of every feature map.
 
     $$\sum_l \frac{C_l}{8} \, \lambda_{\min}(P_l[S_l, S_l]), \qquad |S_l| = 8$$
 
-    Channels are drawn by the probe's seed. A map with fewer than eight is taken whole.
+    The channels $S_l$ are drawn by the seed of the probe. A map with fewer than eight channels is taken whole.
     """
-    if choose is None:
-        draw = probe.generator("channels")
-
-        def choose(of: int, count: int) -> list[int]:
-            return torch.randperm(of, generator=draw)[:count].tolist()
-
+    draw = probe.generator("channels")
+    choose = choose or (lambda of, count: torch.randperm(of, generator=draw)[:count].tolist())
     total = 0.0
     for _, matrix in probe.tap(maps):
         channels = len(matrix)

@@ -1,4 +1,4 @@
-"""How differently images switch a network's ReLUs."""
+"""NASWOT: how differently images switch the ReLUs of the network."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ from .probe import Probe
 from .registry import register
 
 
-def _agreement(activation: Tensor) -> Tensor:
-    """Return the N x N float64 counts of units that are on, or off, for both images."""
+def agreement(activation: Tensor) -> Tensor:
+    """Return for each two images the number of units that are on for both or off for both, `(N, N)` float64."""
     on = activation > 0
-    # Columns may stand in any order, so channels-last memory is read as it lies.
+    # The order of columns does not matter, so channels-last memory is read without a copy.
     on = (on.permute(0, 2, 3, 1) if on.ndim == 4 else on).flatten(1).float()
     units, active = on.shape[1], on.sum(1)
     # X X' + (1 - X)(1 - X)' with one product instead of two; counts below 2^24 are exact in float32.
     return (2 * (on @ on.T) + (units - active[:, None] - active[None, :])).double()
 
 
-CODES = Tap(DATA, at=relus, reduce=_agreement)
-CODES_BY_NAME = Tap(DATA, at=called_relu, reduce=_agreement, side="input")
+CODES = Tap(DATA, at=relus, reduce=agreement)
+CODES_BY_NAME = Tap(DATA, at=called_relu, reduce=agreement, side="input")
 EVAL = Forward(mode="eval", graph=False)
-EVAL_CODES = Tap(EVAL, at=relus, reduce=_agreement)
-
-
-def _log_determinant(kernels: list[Tensor]) -> float:
-    return float(torch.linalg.slogdet(torch.stack(kernels).sum(0)).logabsdet)
+EVAL_CODES = Tap(EVAL, at=relus, reduce=agreement)
 
 
 @register(
@@ -36,18 +32,20 @@ def _log_determinant(kernels: list[Tensor]) -> float:
     paper="Mellor et al., Neural Architecture Search without Training, ICML 2021, eq. 2",
     least_images=2,
 )
-def naswot(probe: Probe) -> float:
-    r"""Take the log-determinant of the kernel of Hamming distances between ReLU codes.
+def naswot(probe: Probe, codes: Tap = CODES) -> float:
+    r"""Measure how differently the images switch the ReLUs of the network on and off.
 
     $$K_{ij} = N_A - d_H(c_i, c_j), \qquad \text{naswot} = \log |\det K|$$
 
-    with $c_i$ the on/off pattern of all ReLUs for image i, batch norm in train mode. K is an exact integer matrix, its
-    determinant float64. `-inf` where two images switch every ReLU alike.
+    Here $c_i$ is the on/off pattern of all $N_A$ ReLU units for image i, and $d_H$ is the Hamming distance. Batch norm
+    is in train mode. K is an exact integer matrix, and its determinant is float64. The score is `-inf` if two images
+    have the same pattern.
 
-    Deviation: the authors select modules by the letters "ReLU" in the class name, which also hits the benchmark's
-    ReLU-Conv-BN containers and counts every ReLU but the last twice. Here each ReLU counts once.
+    Deviation: the authors choose modules by the letters "ReLU" in the class name. This also finds the ReLU-Conv-BN
+    containers of the benchmark and counts every ReLU but the last twice. Here each ReLU counts once.
     """
-    return _log_determinant([kernel for _, kernel in probe.tap(CODES)])
+    kernel = torch.stack([agreements for _, agreements in probe.tap(codes)]).sum(0)
+    return float(torch.linalg.slogdet(kernel).logabsdet)
 
 
 @register("naswot.eval", needs=[EVAL_CODES], paper="naswot, with batch norm in eval mode", least_images=2)
@@ -56,7 +54,7 @@ def naswot_in_eval_mode(probe: Probe) -> float:
 
     $$\log |\det K|$$
     """
-    return _log_determinant([kernel for _, kernel in probe.tap(EVAL_CODES)])
+    return naswot(probe, EVAL_CODES)
 
 
 @register(
@@ -66,11 +64,11 @@ def naswot_in_eval_mode(probe: Probe) -> float:
     least_images=2,
 )
 def naswot_as_released(probe: Probe) -> float:
-    r"""Compute naswot at every module whose class name contains "ReLU".
+    r"""Compute naswot at every module whose class name contains "ReLU", as the released code does.
 
     $$\log |\det (K_{\text{ReLU}} + K_{\text{containers}})|$$
 
-    The authors' code chooses modules so, and on the benchmark's networks finds the ReLU-Conv-BatchNorm containers too,
-    whose input is that of their ReLU: every ReLU but the last counts twice.
+    On the benchmark's networks this also finds the ReLU-Conv-BatchNorm containers. The input of a container is the
+    input of its ReLU, so every ReLU but the last counts twice.
     """
-    return _log_determinant([kernel for _, kernel in probe.tap(CODES_BY_NAME)])
+    return naswot(probe, CODES_BY_NAME)

@@ -1,26 +1,26 @@
-"""How differently images switch the outputs of convolutions."""
+"""NASWOT on the outputs of convolution and linear layers."""
 
 from __future__ import annotations
 
-from .naswot import EVAL, _agreement, _log_determinant
+from .naswot import EVAL, agreement, naswot
 from .passes.needs import DATA, Tap, layers
 from .probe import Probe
 from .registry import register
 
-CODES = Tap(DATA, at=layers, reduce=_agreement)
-EVAL_CODES = Tap(EVAL, at=layers, reduce=_agreement)
+CODES = Tap(DATA, at=layers, reduce=agreement)
+EVAL_CODES = Tap(EVAL, at=layers, reduce=agreement)
 
 
 @register("naswot_conv", needs=[CODES], paper="alethiometer (software); no paper defines it", least_images=2)
 def naswot_conv(probe: Probe) -> float:
-    r"""Compute naswot's kernel from the signs of convolution and linear outputs, before any norm.
+    r"""Measure how differently the images switch the signs of convolution and linear outputs.
 
     $$\log |\det K|, \quad K_{ij} = N_A - d_H(c_i, c_j)$$
 
-    with $c_i$ telling which outputs are positive. Batch norm in train mode. `-inf` where K is singular; the released
-    code returns 0 there.
+    Here $c_i$ says which outputs are positive for image i, before any norm, and K is as in naswot. Batch norm is in
+    train mode. The score is `-inf` if K is singular; the released code returns 0 there.
     """
-    return _log_determinant([kernel for _, kernel in probe.tap(CODES)])
+    return naswot(probe, CODES)
 
 
 @register("naswot_conv.eval", needs=[EVAL_CODES], paper="alethiometer (software), as it runs", least_images=2)
@@ -29,4 +29,4 @@ def naswot_conv_in_eval_mode(probe: Probe) -> float:
 
     $$\log |\det K|$$
     """
-    return _log_determinant([kernel for _, kernel in probe.tap(EVAL_CODES)])
+    return naswot(probe, EVAL_CODES)

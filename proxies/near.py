@@ -1,4 +1,4 @@
-"""The effective rank of what layers and activations give."""
+"""NEAR: the effective rank of the outputs of layers and activation functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .registry import register
 
 
 def weighted_or_activation(net: nn.Module) -> tuple[str, ...]:
-    """Name the modules that have a weight and those that are an activation function."""
+    """Return the names of the modules that have a weight or are an activation function."""
     return tuple(
         name
         for name, module in net.named_modules()
@@ -41,11 +41,12 @@ def near(probe: Probe) -> float:
 
     $$\sum_l \exp\Big( -\sum_k p_{lk} \log p_{lk} \Big), \qquad p_{lk} = \sigma_{lk} \big/ \sum_j \sigma_{lj}$$
 
-    with $\sigma_l$ the singular values, float64, of C rows of the output as a matrix of positions by C channels,
-    ordered by image, column, row. Train mode, weights as given. An output of zeros adds 0.
+    Here the output of layer l is a matrix of positions by C channels, with positions ordered by image, column and row.
+    $\sigma_l$ are the float64 singular values of its first C rows. Batch norm is in train mode, and weights are as
+    given. An output of zeros adds 0.
 
-    Deviation: the rows are the first C; the authors start at a random one. So the first images alone count where
-    feature maps are large, as in their code those that the draw hits.
+    Deviation: the authors start at a random row instead of the first. If feature maps are large, only the first images
+    count here, and only the drawn ones in their code.
     """
     ranks: list[float] = [rank for _, rank in probe.tap(RANKS)]
     return sum(ranks)

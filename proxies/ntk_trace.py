@@ -1,4 +1,4 @@
-"""How fast gradient descent would move the logits of the labels."""
+"""The trace of the neural tangent kernel: how fast gradient descent moves the logits of the labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EACH = Gradient(Backward(DATA, "label of each"), of="parameters")
 
 
 def _gram_of_products(layer: nn.Module, x: Tensor, gradient: Tensor) -> Tensor:
-    """Return the Gram matrix `(N, N)` over images of activation times output gradient, weight and bias of a layer."""
+    """Return the Gram matrix `(N, N)` of the parameter gradients of a layer, each from the activations of one image."""
     parameters = {name: p.detach() for name, p in layer.named_parameters(recurse=False)}
 
     def of_image(image: Tensor, output: Tensor) -> Tensor:
@@ -32,18 +32,17 @@ def kernel(probe: Probe) -> Tensor:
     """Return the kernel `(N, N)` of the logits of the labels, float64, over convolution and linear parameters."""
     gradients = probe.gradients(EACH)
     names = [f"{layer}.{key}" if layer else key for layer in layers(probe.net) for key in ("weight", "bias")]
-    total = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
-    for name in names:
-        if name in gradients:
-            rows = gradients[name].flatten(1).double()
-            total = total + rows @ rows.T
-    return total
+    rows = [gradients[name].flatten(1).double() for name in names if name in gradients]
+    return sum((r @ r.T for r in rows), _zero(probe))
 
 
 def kernel_as_released(probe: Probe) -> Tensor:
-    """Return the kernel of the released code, see `ntk_trace.as_released`."""
-    zero = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
-    return sum((gram for _, gram in probe.tap(PRODUCTS)), zero)
+    """Return the kernel `(N, N)` of the released code, see `ntk_trace.as_released`."""
+    return sum((gram for _, gram in probe.tap(PRODUCTS)), _zero(probe))
+
+
+def _zero(probe: Probe) -> Tensor:
+    return probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
 
 
 def root_trace(theta: Tensor) -> float:
@@ -53,15 +52,15 @@ def root_trace(theta: Tensor) -> float:
 
 @register("ntk_trace", needs=[EACH], paper="Shu et al., HNAS, NeurIPS 2022 (M_Trace)")
 def ntk_trace(probe: Probe) -> float:
-    r"""Take the root of the mean squared gradient of the logits of the labels.
+    r"""Measure how fast gradient descent moves the logits of the labels: the root mean square of their gradients.
 
     $$M_{\text{trace}} = \sqrt{\operatorname{tr} \Theta / N}, \qquad \Theta_{nm} = \Big\langle \frac{\partial
     f_{y_n}(x_n)}{\partial \theta}, \frac{\partial f_{y_m}(x_m)}{\partial \theta} \Big\rangle$$
 
-    over the weights and biases of convolutions and linear layers, batch norm in train mode, so that a logit depends on
-    the other images through their statistics, and its gradient does too. float64 Gram matrix.
+    Here $\theta$ are the weights and biases of convolution and linear layers. Batch norm is in train mode, so a logit
+    and its gradient depend on the other images through the statistics of the batch. The Gram matrix is float64.
 
-    Deviation: the released code multiplies activations and gradients image by image, which misses that dependence:
+    Deviation: the released code multiplies activations and gradients image by image, which misses that dependence; see
     `ntk_trace.as_released`.
     """
     return root_trace(kernel(probe))
@@ -69,13 +68,12 @@ def ntk_trace(probe: Probe) -> float:
 
 @register("ntk_trace.as_released", needs=[PRODUCTS], paper="Shu et al., HNAS, NeurIPS 2022, as their code computes it")
 def ntk_trace_as_released(probe: Probe) -> float:
-    r"""Compute ntk_trace from products of each image's activations and output gradients.
+    r"""Compute ntk_trace from products of the activations and output gradients of each image.
 
     $$\sqrt{\operatorname{tr} G G^\top / N}, \qquad
     G_n = \Big( \sum_{ij} \frac{\partial \sum_m f_{y_m}(x_m)}{\partial z_{lnij}} a_{lnij}^\top \Big)_l$$
 
-    with a what enters layer l and z what it gives, at every position ij.
-
-    One backward pass. With batch statistics $G_n$ is not the gradient of logit n.
+    Here a is the input of layer l and z its output, at every position ij. One backward pass suffices. With batch
+    statistics, $G_n$ is not the gradient of logit n.
     """
     return root_trace(kernel_as_released(probe))

@@ -1,4 +1,4 @@
-"""The number of parameters, the baseline every other proxy has to beat."""
+"""The number of parameters, the baseline that every other proxy has to beat."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .registry import register
 
 @register("params", paper="baseline; NAS-Bench-Suite-Zero (Krishnakumar et al., NeurIPS 2022), section 3")
 def params(probe: Probe) -> float:
-    r"""Count the trainable scalars, batch norm included.
+    r"""Count the parameters of the network, batch norm included.
 
     $$\text{params} = \sum_p |p|$$
 
-    The unit is one, not a million. Exact: equal to the benchmark's own table on every NAS-Bench-201 network.
+    The unit is one parameter, not a million. The count equals the benchmark's own table on every NAS-Bench-201 network.
 
     Example:
         >>> from zcbench.proxies.probe import Probe

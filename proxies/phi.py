@@ -1,4 +1,4 @@
-"""How large the gradient of the features is, without batch norm."""
+"""The Phi-score of Zen-NAS: how large the gradient of the features is, without batch norm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .probe import Probe
 from .registry import register
 from .zen import features
 
-#: So small a step that ReLUs keep their state: the network is linear there, and the difference quotient its gradient.
+#: The step is so small that no ReLU switches: the network is linear there, and the difference quotient is exact.
 STEP = 1e-7
 PAIR = Forward(
     init="gaussian", inputs=("noise", f"noise+{STEP}*noise2"), mode="linear", dtype=torch.float64, graph=False
@@ -18,18 +18,19 @@ PAIR = Forward(
 
 @register("phi", needs=[features(PAIR)], paper="Lin et al., Zen-NAS, ICCV 2021 (the Phi-score)")
 def phi(probe: Probe) -> float:
-    r"""Take the logarithm of the expected Frobenius norm of the gradient of the features by the input.
+    r"""Take the logarithm of the norm of the gradient of the features by the input, without batch norm.
 
     $$\Phi = \log \mathbb{E}_x \lVert \nabla_x f(x) \rVert_F \approx \log \frac{1}{N} \sum_n \lVert J_n \epsilon_n
     \rVert_2$$
 
-    with f the input of the global pooling, norms left out, weights, x and $\epsilon$ drawn from N(0, 1), all float64.
-    $\mathbb{E}_\epsilon \lVert J \epsilon \rVert^2 = \lVert J \rVert_F^2$, so one direction an image estimates the
-    norm; $J \epsilon$ is a difference quotient, exact for a piecewise linear network. `-inf` where the features do
-    not depend on the input. Residual connections are kept, as in zen; the authors remove those of their own networks.
+    Here f is the input of the global pooling, in the network without norm layers. Weights, x and $\epsilon$ are drawn
+    from N(0, 1), and values are float64. Since $\mathbb{E}_\epsilon \lVert J \epsilon \rVert^2 = \lVert J \rVert_F^2$,
+    one direction per image estimates the norm. $J \epsilon$ is a difference quotient, which is exact for a piecewise
+    linear network. The score is `-inf` if the features do not depend on the input. Residual connections are kept, as in
+    zen; the authors remove those of their own networks.
 
     Raises:
-        NotApplicableError: No global pooling module.
+        NotApplicableError: The network has no global pooling module.
     """
     (_, before), (_, after) = probe.tap(features(PAIR))
     return float(((after - before).flatten(1).norm(dim=1) / STEP).mean().log())

@@ -1,4 +1,4 @@
-"""Connection sensitivity with its sign."""
+"""Plain: connection sensitivity with its sign."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .registry import register
     "plain", needs=[LOSS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021 (code only)"
 )
 def plain(probe: Probe) -> float:
-    r"""Sum weight times gradient, signed.
+    r"""Sum weight times gradient, with the sign kept.
 
     $$\text{plain} = \sum_l \sum_{w \in W_l} w \, \frac{\partial L}{\partial w}$$
 
-    over convolution and linear weights, L the mean cross entropy, batch norm in train mode. A convolution that feeds a
-    batch norm is scale invariant, so its sum is zero but for round-off and little more than the classifier's term is
-    left.
+    The sum is over convolution and linear weights. L is the mean cross entropy, and batch norm is in train mode. A
+    convolution before a batch norm is scale invariant, so its sum is zero except for round-off. Little more than the
+    term of the classifier remains.
     """
     return sum(float((weight * gradient).sum()) for weight, gradient in probe.weights_and_gradients(LOSS))

@@ -1,7 +1,8 @@
-"""A probe: one network, one batch, one seed, and every pass through them, each run at most once.
+"""A probe: one network, one batch and one seed, with every pass through them run at most once.
 
-Proxies declare the passes they read (see `passes`); the probe joins what all of them need of one pass and runs it
-once. The network is the same before and after: weights, buffers, gradients, flags, hooks and the global random state.
+Proxies declare the passes that they need (see `passes`). The probe joins the needs of all proxies for one pass and runs
+it once. It leaves the weights, buffers, gradients, flags and hooks of the network and the global random state as they
+were.
 """
 
 from __future__ import annotations
@@ -40,20 +41,24 @@ R = TypeVar("R")
 Args = tuple[Any, ...]
 Named = dict[str, Any]
 
-#: Images that a vectorised pass over images takes at a time.
+#: Number of images that a vectorised pass over images takes at a time.
 IMAGES_AT_ONCE = 16
 
 
 @dataclass
 class Trace:
-    """What a forward pass leaves.
+    """The results of a forward pass.
 
     Attributes:
-        inputs: The leaves, each `(N, C, H, W)`.
-        outputs: The logits, each `(N, classes)`.
-        parameters: Leaves by name.
-        buffers: By name, as the pass left them.
-        taps: Module names and reduced values in the order in which modules ran; a backward's appear when it has run.
+        parameters: Parameters by name, leaves of the graph.
+        buffers: Buffers by name, as the pass left them.
+        inputs: Inputs `(N, C, H, W)`, leaves of the graph.
+        outputs: Logits `(N, classes)` of each input.
+        taps: Module names and reduced values by tap, in the order in which the modules ran. The values of a backward
+            pass are there after it has run.
+        watched: Activations that taps of backward passes wait at.
+        chains: Tapped activations of the objective `signs`, in the order in which the modules ran.
+        graph_freed: Whether the graph has been freed by a backward pass.
     """
 
     parameters: dict[str, Tensor]
@@ -68,6 +73,8 @@ class Trace:
 
 @dataclass(frozen=True)
 class _Gradients:
+    """The results of a backward pass; `of` says what it was differentiated for."""
+
     of: frozenset[str]
     parameters: dict[str, Tensor | None]
     input: Tensor | None
@@ -77,8 +84,8 @@ class _Gradients:
 class _Watched:
     """An activation that a tap of a backward pass waits at.
 
-    It holds a detached alias and nothing that leads back to the graph: a cycle would keep a whole graph's memory until
-    the garbage collector comes by.
+    It holds a detached alias and no reference to the graph. A reference cycle would keep the memory of a whole graph
+    until the garbage collector runs.
     """
 
     tap: Tap
@@ -90,15 +97,15 @@ class _Watched:
     arrived: bool = False
 
     def arrive(self, gradient: Tensor) -> None:
-        """Reduce. An error is kept for those who ask for this tap, so that the others of the pass go on."""
+        """Reduce the gradient, and keep an error for the proxies that read this tap, so that the pass goes on."""
         self.arrived = True
         try:
-            self.value = self.reduce(_numbers(f"the gradient at {self.name}", gradient))
+            self.value = self.reduce(_finite(f"the gradient at {self.name}", gradient))
         except Exception as error:
             self.error = error.with_traceback(None)
 
     def take(self) -> Any:
-        """Return the value of this run of the backward pass; no gradient came where no path leads to the output."""
+        """Return the reduced value; the gradient is zero if no path leads to the output."""
         if not self.arrived:
             self.arrive(torch.zeros_like(self.activation))
         self.arrived = False
@@ -109,25 +116,25 @@ class _Watched:
 
 @dataclass
 class _Running:
-    """Which backward pass is under way; hooks look here rather than at the probe."""
+    """The backward pass that is running; hooks refer to this instead of the probe."""
 
     backward: Backward | None = None
 
 
 class Probe:
-    """One network, one batch and one seed, with lazily memoised passes.
+    """One network, one batch and one seed, with passes that run on demand and are kept.
 
     Args:
-        net: Any module from images `(N, C, H, W)` to logits `(N, classes)`.
-        x: Images, floating point, on the network's device and of its dtype.
-        y: Labels `(N,)` int64, or None where no proxy needs a loss.
-        seed: Of every random draw: initialisations and noise.
-        plan: All that will be asked for. Needs of one pass are then joined; a need that comes unplanned may run its
+        net: Module from images `(N, C, H, W)` to logits `(N, classes)`.
+        x: Images of the network's floating-point dtype, on its device.
+        y: Labels `(N,)` int64, or None if no proxy needs them.
+        seed: Seed of every random draw: initialisations and noise.
+        plan: Needs of all proxies to come. The needs of one pass are joined; a need that is not planned may run its
             pass again.
-        inputs: Tensors to use instead of drawn ones, by name (`noise`, `noise2`, `signs[i]`).
+        inputs: Tensors by name that replace random draws (`noise`, `noise2`, `signs[i]`).
 
     Raises:
-        BatchError: Images or labels that nothing can be scored with.
+        BatchError: The images or labels have a wrong shape or dtype.
     """
 
     def __init__(
@@ -160,15 +167,15 @@ class Probe:
         self._parameters_checked = False
 
     def trace(self, forward: Forward) -> Trace:
-        """Return the forward pass, run if nobody asked before."""
+        """Return the forward pass, and run it if it has not run."""
         if forward not in self._traces:
             self._traces[forward] = self._once(forward, lambda: self._forward(forward))
         return self._traces[forward]
 
     def gradients(self, gradient: Gradient) -> dict[str, Tensor]:
-        """Return the gradient of every parameter by name, zeros where no path leads to it.
+        """Return the gradient of every parameter by name, zeros if no path leads to it.
 
-        For an objective `of each` image, gradients have a first dimension of N.
+        For an objective `of each`, gradients have a first dimension of N.
 
         Raises:
             NotFiniteError: A gradient holds NaN or an infinity.
@@ -177,21 +184,21 @@ class Probe:
         trace = self.trace(gradient.backward.forward)
         each = (len(trace.outputs[0]),) if "of each" in gradient.backward.objective else ()
         return {
-            name: _numbers(f"the gradient of {name}", _or_zeros(found[name], leaf, each))
+            name: _finite(f"the gradient of {name}", _or_zeros(found[name], leaf, each))
             for name, leaf in trace.parameters.items()
         }
 
     def input_gradient(self, gradient: Gradient) -> Tensor:
-        """Return the gradient of the input `(N, C, H, W)`, zeros where no path leads to it.
+        """Return the gradient of the input `(N, C, H, W)`, zeros if no path leads to it.
 
         Raises:
-            NotFiniteError: It holds NaN or an infinity.
+            NotFiniteError: The gradient holds NaN or an infinity.
         """
         found = self._differentiate(gradient).input
-        return _numbers("the gradient of the input", _or_zeros(found, self.trace(gradient.backward.forward).inputs[0]))
+        return _finite("the gradient of the input", _or_zeros(found, self.trace(gradient.backward.forward).inputs[0]))
 
     def tap(self, tap: Tap) -> list[tuple[str, Any]]:
-        """Return module name and reduced value of a tap, in the order in which its modules ran."""
+        """Return the module names and reduced values of a tap, in the order in which the modules ran."""
         forward = forward_of(tap)
         if tap not in self._plan:
             self._plan[tap] = None
@@ -204,14 +211,14 @@ class Probe:
         return taps[tap]
 
     def per_image(self, need: PerImage) -> Tensor:
-        """Return what a reduction makes of the gradients of every image alone, joined along the first dimension."""
+        """Return the reduced gradients of every image, joined along the first dimension."""
         if need not in self._per_image:
             self._plan.setdefault(need)
             needs = [
                 n for n in self._plan if isinstance(n, PerImage) and (n.backward, n.of) == (need.backward, need.of)
             ]
             with torch.inference_mode(False), torch.enable_grad():
-                found = self._once(need.backward, lambda: self._alone(needs))
+                found = self._once(need.backward, lambda: self._run_per_image(needs))
             self._per_image |= found
         if need in self._errors:
             raise self._errors[need]
@@ -221,15 +228,15 @@ class Probe:
         """Return the labels `(N,)` of the images, each a class of the network.
 
         Raises:
-            NotApplicableError: There are none.
-            BatchError: One is not the index of an output.
+            NotApplicableError: There are no labels.
+            BatchError: A label is not the index of an output.
         """
         return self._labels(len(self.trace(forward).outputs[0][0]))
 
     def weights(self, forward: Forward = DATA) -> dict[str, Tensor]:
         """Return the float64 weight of every convolution and linear layer by parameter name, in definition order.
 
-        The weights as given are read off the network, without a pass.
+        For the initialisation `given`, no pass runs.
         """
         if forward not in self._weights:
             parameters = (
@@ -239,7 +246,7 @@ class Probe:
         return self._weights[forward]
 
     def weights_and_gradients(self, gradient: Gradient) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and gradient, both float64, of every convolution and linear layer, in definition order."""
+        """Return the float64 weight and gradient of every convolution and linear layer, in definition order."""
         if gradient not in self._pairs:
             gradients = self.gradients(gradient)
             weights = self.weights(gradient.backward.forward)
@@ -247,7 +254,7 @@ class Probe:
         return self._pairs[gradient]
 
     def cost_s(self, needs: Iterable[Need]) -> float:
-        """Return the seconds that the passes behind some needs took, each pass counted once."""
+        """Return the seconds that the passes behind some needs took, with each pass counted once."""
         passes: set[Forward | Backward] = set()
         for need in needs:
             passes |= {forward_of(need)}
@@ -279,10 +286,10 @@ class Probe:
             torch.set_grad_enabled(forward.graph),
         ):
             for name in forward.inputs:
-                x = _batch(_numbers(name, self._input(name)), forward.dtype).requires_grad_(forward.graph)
+                x = _batch(_finite(name, self._input(name)), forward.dtype).requires_grad_(forward.graph)
                 trace.inputs.append(x)
                 logits = _logits(functional_call(self.net, state, (x,)))
-                trace.outputs.append(_numbers(f"the output on {name}", logits))
+                trace.outputs.append(_finite(f"the output on {name}", logits))
                 self.forwards += 1
         return trace
 
@@ -293,16 +300,16 @@ class Probe:
                 self._check_parameters()
             else:
                 for name, _ in self.net.named_parameters():
-                    _numbers(name, state[name])
+                    _finite(name, state[name])
         if forward.dtype is not None:
             state = {k: v.to(forward.dtype) if v.is_floating_point() else v for k, v in state.items()}
         return state
 
     def _check_parameters(self) -> None:
-        """Look through the network's own parameters, once for all passes on them."""
+        """Check that the parameters of the network are finite, once for all passes."""
         if not self._parameters_checked:
             for name, parameter in self.net.named_parameters():
-                _numbers(name, parameter)
+                _finite(name, parameter)
             self._parameters_checked = True
 
     @contextlib.contextmanager
@@ -335,14 +342,14 @@ class Probe:
             trace.watched.append(watched)
             if activation.requires_grad:
                 running = self._running
-                # Two objectives can be differentiated through one forward: only the tap's own may answer.
+                # Several objectives can be differentiated through one forward; only that of the tap counts.
                 activation.register_hook(  # type: ignore[no-untyped-call]
                     lambda g: watched.arrive(g) if running.backward == tap.source else None
                 )
 
         def before(module: nn.Module, args: Args, named: Named) -> tuple[Args, Named]:
-            # An alias has its own place in the graph: its gradient is the part that flows through this module only. Not
-            # `view_as`, which gives a batch of one another stride, so that convolutions choose another algorithm.
+            # An alias is a node of its own in the graph, so its gradient is the part that flows through this module. A
+            # `view_as` would change the strides of a batch of one, and convolutions would choose another algorithm.
             first = _first(args, named)
             alias = torch.ops.aten.alias(first)
             visit(alias, partial(tap.reduce, alias.detach()))
@@ -359,7 +366,7 @@ class Probe:
         def link(module: nn.Module, args: Args, named: Named, output: object) -> None:
             with self._errors_kept(tap):
                 if not isinstance(output, Tensor):
-                    raise NotApplicableError(f"{name} returns {type(output).__name__}, no activation")
+                    raise NotApplicableError(f"{name}: expected an activation (a tensor), got {type(output).__name__}")
                 trace.chains.setdefault(tap, [("", _first(args, named))]).append((name, output))
 
         if isinstance(tap.source, Backward) and tap.source.objective == "signs":
@@ -411,7 +418,7 @@ class Probe:
         return _Gradients(of, found, gradients[-1] if "input" in of else None)
 
     def _send_signs(self, trace: Trace, backward: Backward, keep: bool) -> None:
-        """Send random signs from every activation of a chain to the one before it, the last one first."""
+        """Send random signs from every activation of a chain back to the previous one, from the last to the first."""
         for tap in [t for t in self._plan if isinstance(t, Tap) and t.source == backward and t not in self._errors]:
             chain, values = trace.chains.pop(tap, []), []
             for place in range(len(chain) - 1, 0, -1):
@@ -421,7 +428,7 @@ class Probe:
                 if after.requires_grad and before.requires_grad:
                     (gradient,) = torch.autograd.grad(after, before, signs, retain_graph=keep, allow_unused=True)
                 with self._errors_kept(tap):
-                    gradient = _numbers(f"the gradient at {name}", _or_zeros(gradient, before))
+                    gradient = _finite(f"the gradient at {name}", _or_zeros(gradient, before))
                     values.append((name, tap.reduce(signs, gradient)))
             trace.taps[tap] = values[::-1]
         self.backwards += backward.order
@@ -433,17 +440,17 @@ class Probe:
             return self._inputs[name].to(like)
         return (2 * torch.randint(0, 2, like.shape, generator=self.generator(name)) - 1).to(like)
 
-    def _alone(self, needs: Sequence[PerImage]) -> dict[PerImage, Tensor]:
+    def _run_per_image(self, needs: Sequence[PerImage]) -> dict[PerImage, Tensor]:
         """Differentiate for every image in a batch of its own, vectorised over images."""
         forward, objective = needs[0].backward.forward, needs[0].backward.objective
-        x = _batch(_numbers(forward.inputs[0], self._input(forward.inputs[0])), forward.dtype)
+        x = _batch(_finite(forward.inputs[0], self._input(forward.inputs[0])), forward.dtype)
         state = self._state(forward)
         names = [name for name, _ in self.net.named_parameters()]
-        y = self._labels() if objective == "loss alone" else torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        y = self._labels() if objective == "loss per image" else torch.zeros(len(x), dtype=torch.int64, device=x.device)
         highest = int(y.max())
 
         def scalar(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
-            # A first element takes its place in its tensor again.
+            # The first element goes back to its place in the tensor.
             whole = {
                 name: value
                 if needs[0].of == "parameters"
@@ -451,23 +458,23 @@ class Probe:
                 for name, value in parameters.items()
             }
             logits = _logits(functional_call(self.net, state | whole, (image[None],)))
-            if objective == "loss alone":
+            if objective == "loss per image":
                 _check_highest(highest, logits.shape[1])
                 return nn.functional.cross_entropy(logits, label[None])
-            return logits[0] if objective == "logits alone" else logits.sum()
+            return logits[0] if objective == "logits per image" else logits.sum()
 
         leaves = {name: state[name].detach() for name in names}
         if needs[0].of == "first":
             leaves = {name: leaf.flatten()[:1] for name, leaf in leaves.items()}
-        differentiate = (jacrev if objective == "logits alone" else grad)(scalar)
+        differentiate = (jacrev if objective == "logits per image" else grad)(scalar)
         parts: dict[PerImage, list[Tensor]] = {need: [] for need in needs}
         for start in range(0, len(x), IMAGES_AT_ONCE):
             some = slice(start, start + IMAGES_AT_ONCE)
             with _isolated(self.net, forward.mode, self.seed, self.x.device), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, and right
+                warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, but right
                 found = vmap(differentiate, in_dims=(None, 0, 0), randomness="different")(leaves, x[some], y[some])
             for name, gradient in found.items():
-                _numbers(f"the gradient of {name}", gradient)
+                _finite(f"the gradient of {name}", gradient)
             for need in needs:
                 if need not in self._errors:
                     with self._errors_kept(need):
@@ -478,14 +485,14 @@ class Probe:
 
     @contextlib.contextmanager
     def _errors_kept(self, need: Tap | PerImage) -> Iterator[None]:
-        """Keep an error of a reduction for those who ask for it, so that the others of the pass go on."""
+        """Keep an error of a reduction for the proxies that read it, so that the pass goes on."""
         try:
             yield
         except Exception as error:
             self._errors[need] = error.with_traceback(None)
 
     def _targets(self, backward: Backward) -> frozenset[str]:
-        """Return what to differentiate for: gradients that are planned, and enough for every tap to be passed."""
+        """Return what to differentiate for: the planned gradients, and what makes the gradient pass every tap."""
         needs = [need for need in self._plan if backward_of(need) == backward]
         of = {need.of for need in needs if isinstance(need, Gradient)}
         sides = {need.side for need in needs if isinstance(need, Tap)}
@@ -501,11 +508,11 @@ class Probe:
         if "of each" in backward.objective:
             options: dict[str, Any] = {"retain_graph": True, "allow_unused": True}
             each = torch.eye(len(scalar), dtype=scalar.dtype, device=scalar.device)
-            try:  # one product with the identity: row n is the gradient of image n's outputs
+            try:  # row n of the product with the identity is the gradient of the outputs of image n
                 return list(torch.autograd.grad(scalar, leaves, each, is_grads_batched=True, **options))
             except torch.OutOfMemoryError:
                 raise
-            except RuntimeError:  # an operation that cannot be batched, as group norm's gradient
+            except RuntimeError:  # some gradients cannot be batched, such as that of group norm
                 rows = [torch.autograd.grad(scalar, leaves, unit, **options) for unit in each]
             return [None if of[0] is None else torch.stack(of) for of in zip(*rows, strict=True)]
         if backward.order == 1:
@@ -534,7 +541,7 @@ class Probe:
 
     def _labels(self, classes: int | None = None, name: str = "data") -> Tensor:
         if self.y is None:
-            raise NotApplicableError("the loss needs labels, and none were given")
+            raise NotApplicableError("expected labels, got none: the proxy reads them")
         labels = self.y[images_of(name, len(self.y))]
         if (lowest := int(labels.min())) < 0:
             raise BatchError(f"labels: expected 0 or more, got {lowest}")
@@ -546,7 +553,7 @@ class Probe:
         return self._inputs[name] if name in self._inputs else make(name, self.x, self._inputs, self.generator)
 
     def _once(self, key: Forward | Backward, run: Callable[[], R]) -> R:
-        """Run a pass, keeping its seconds, or the error that it ends in for whoever else asks."""
+        """Run a pass, and keep its seconds or its error; the error is raised again if the pass is needed again."""
         if key in self._errors:
             raise self._errors[key]
         start = time.perf_counter()
@@ -561,11 +568,11 @@ class Probe:
         return result
 
     def missing(self, needs: Iterable[Need]) -> int:
-        """Return how many forward passes some needs take that have not run, or have been let go."""
+        """Return how many forward passes some needs take that have not run, or have been freed."""
         return len({forward_of(need) for need in needs} - self._traces.keys())
 
     def keep(self, needs: Iterable[Need]) -> None:
-        """Let go of what no forward pass behind some needs has left; asked for again, it runs again."""
+        """Free the results of all forward passes but those behind some needs; a freed pass can run again."""
         kept = {forward_of(need) for need in needs}
         for forward in [forward for forward in self._traces if forward not in kept]:
             self._forget(forward)
@@ -590,15 +597,14 @@ def _check_batch(x: Tensor, y: Tensor | None) -> None:
     if x.ndim < 2 or not len(x):
         raise BatchError(f"images: expected one or more, (N, C, H, W), got the shape {tuple(x.shape)}")
     if y is not None and (y.shape != x.shape[:1] or y.dtype != torch.int64):
-        raise BatchError(f"labels: expected ({len(x)},) int64, one an image, got {tuple(y.shape)} {y.dtype}")
+        raise BatchError(f"labels: expected ({len(x)},) int64, one per image, got {tuple(y.shape)} {y.dtype}")
 
 
-def _numbers(name: str, tensor: Tensor) -> Tensor:
-    """Return a tensor as it is.
+def _finite(name: str, tensor: Tensor) -> Tensor:
+    """Return a tensor as it is, if it is finite; otherwise comparisons such as those of ReLU codes hide a NaN.
 
     Raises:
-        NotFiniteError: It holds a NaN, which comparisons such as those of ReLU codes would take for a number, or an
-            infinity, which becomes one.
+        NotFiniteError: The tensor holds NaN or an infinity.
     """
     if not tensor.isfinite().all():
         raise NotFiniteError(f"{'NaN' if tensor.isnan().any() else 'an infinity'} in {name}")
@@ -606,7 +612,7 @@ def _numbers(name: str, tensor: Tensor) -> Tensor:
 
 
 def _batch(x: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Return a leaf of its own, images channels-last: convolutions run 1.3 to 1.8 times faster so on CPUs."""
+    """Return a copy, with images channels-last, because convolutions on CPUs are then 1.3 to 1.8 times faster."""
     layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
     return x.detach().to(dtype or x.dtype, memory_format=layout, copy=True)
 
@@ -619,7 +625,7 @@ def _logits(output: object) -> Tensor:
 
 
 def _first(args: Args, named: Named) -> Tensor:
-    """Return what a module was called with, by position or by keyword."""
+    """Return the first argument of a module, given by position or by keyword."""
     first: Tensor = args[0] if args else next(iter(named.values()))
     return first
 
@@ -634,14 +640,14 @@ def _or_zeros(gradient: Tensor | None, leaf: Tensor, each: tuple[int, ...] = ())
 
 @contextlib.contextmanager
 def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Iterator[None]:
-    """Set the flags a pass needs and put everything back: train flags, in-place flags, norms and random state."""
+    """Set train flags, in-place flags, norm layers and random state for a pass, and restore them afterwards."""
     modules = list(net.modules())
     flags = [(m, m.training, getattr(m, "inplace", None)) for m in modules]
     bypassed: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
     if mode == "linear":
         bypassed = {m: _identity for m in modules if isinstance(m, NORMS)}
-    elif mode == "alone":
-        bypassed = {m: partial(_norm_of_each, m) for m in modules if isinstance(m, NORMS[0])}
+    elif mode == "per_image":
+        bypassed = {m: partial(_norm_per_image, m) for m in modules if isinstance(m, NORMS[0])}
     cuda = [device] if device.type == "cuda" else []
     try:
         for module, _, inplace in flags:
@@ -664,11 +670,11 @@ def _isolated(net: nn.Module, mode: str, seed: int, device: torch.device) -> Ite
                 module.inplace = inplace
 
 
-def _norm_of_each(norm: nn.Module, input: Tensor) -> Tensor:
-    """Normalise every image by its own statistics, as batch norm does with a batch of one."""
+def _norm_per_image(norm: nn.Module, input: Tensor) -> Tensor:
+    """Normalise every image by its own statistics, as batch norm does for a batch of one."""
     assert isinstance(norm, NORMS[0])
     if input[0, 0].numel() < 2:
-        raise NotApplicableError("batch norm of a single value; one image alone has no statistics there")
+        raise NotApplicableError("a batch norm sees a single value per image, which has no variance")
     return nn.functional.instance_norm(input, weight=norm.weight, bias=norm.bias, eps=norm.eps)
 
 

@@ -1,4 +1,4 @@
-"""The registry of proxies: a pure function of a `Probe`, and a small frozen card that says what it is."""
+"""The registry of proxies: each is a pure function of a `Probe` with a card that describes it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ COSTS = Path(__file__).parent / "costs.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a proxy and an aggregate of proxies have in common.
+    """The description of a proxy or an aggregate.
 
     Attributes:
-        name: As in the papers, with the variant after a dot.
-        function: What computes it.
-        version: Goes up whenever a value changes; scores of different versions are never compared.
-        paper: Where it is defined.
-        direction: Whether its authors take a `higher` or a `lower` score for the better network.
+        name: Name as in the papers, with the variant after a dot.
+        function: Function that computes the score; its docstring has the formula.
+        version: Number that goes up when a score changes; scores of different versions are never compared.
+        paper: Reference of the definition.
+        direction: Whether a `higher` or a `lower` score means a better network, according to the authors.
     """
 
     name: str
@@ -45,19 +45,20 @@ class Card:
 
     @property
     def summary(self) -> str:
-        """The first line of its docstring."""
+        """The first line of the docstring."""
         return (self.function.__doc__ or "").strip().splitlines()[0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proxy(Card):
-    """The card of a proxy, whose function takes a probe to one number; NaN and infinities are allowed and kept.
+    """The card of a proxy.
 
     Attributes:
-        needs: The passes it reads. Whether it needs data, labels or gradients follows from them.
-        batch_size: The batch size of its protocol, used where a study does not name one.
-        labels: Whether it reads labels other than through the loss.
-        least_images: The fewest images that its statistics are defined for.
+        function: Function from a probe to the score, which may be NaN or infinite.
+        needs: Passes that the proxy reads. Whether it reads data, labels or gradients follows from them.
+        batch_size: Batch size of the protocol, used if a study does not name one.
+        labels: Whether the proxy reads labels other than through a pass.
+        least_images: Smallest number of images for which the score is defined.
     """
 
     function: ProxyFunction
@@ -68,7 +69,7 @@ class Proxy(Card):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What it reads beside the weights: `data`, `labels`, `gradients`, `noise`."""
+        """What the proxy reads beside the weights: `data`, `labels`, `gradients`, `noise`."""
         forwards = [forward_of(need) for need in self.needs]
         backwards = [b for b in map(backward_of, self.needs) if b]
         inputs = {name for forward in forwards for name in forward.inputs}
@@ -82,12 +83,12 @@ class Proxy(Card):
 
     @property
     def batch_free(self) -> bool:
-        """Whether its score is the same for every batch: it reads neither data nor labels, and noise of no shape."""
+        """Whether the score is the same for every batch: the proxy reads no data, labels or noise."""
         return bool(self.needs) and not {"data", "labels", "noise"} & set(self.reads)
 
     @property
     def passes(self) -> tuple[int, int]:
-        """How many forward and backward passes it runs alone."""
+        """The numbers of forward and backward passes that the proxy runs if it shares none."""
         return passes(self.needs)
 
     def card(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class Proxy(Card):
 
 
 def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int) -> dict[str, Any]:
-    """Return the card of a proxy or an aggregate as plain values; `ms` is null where nobody measured it."""
+    """Return the card of a proxy or an aggregate as plain values; `ms` is None if the cost was not measured."""
     forwards, backwards = passes(needs)
     return {
         "name": of.name,
@@ -115,18 +116,18 @@ def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int)
 def passes(needs: Iterable[Need]) -> tuple[int, int]:
     """Return how many forward and backward passes some needs take together, each pass run once.
 
-    A vectorised pass counts once, although one `of each` image costs about N backward passes on a CPU.
+    A vectorised pass counts once, although an objective `of each` costs about N backward passes on a CPU.
     """
     needs = set(needs)
     forwards = {forward_of(need) for need in needs if not isinstance(need, PerImage)}
     backwards = {b for b in map(backward_of, needs) if b}
-    alone = {b for b in backwards if b.objective.endswith("alone")}
-    return sum(len(f.inputs) for f in forwards) + len(alone), sum(b.order for b in backwards)
+    per_image = {b for b in backwards if b.objective.endswith("per image")}
+    return sum(len(f.inputs) for f in forwards) + len(per_image), sum(b.order for b in backwards)
 
 
 @functools.cache
 def costs() -> dict[str, float]:
-    """Return milliseconds per network by name, as `bench/cost.py` measured them."""
+    """Return milliseconds per network by name of the proxy, as measured by `tools/cost.py`."""
     ms: dict[str, float] = json.loads(COSTS.read_text("utf-8"))["ms"] if COSTS.exists() else {}
     return ms
 
@@ -145,7 +146,7 @@ def register(
     labels: bool = False,
     least_images: int = 1,
 ) -> Callable[[F], F]:
-    """Register a function as a proxy and return it unchanged; the arguments are the fields of `Proxy`."""
+    """Register a function as a proxy, and return it unchanged; the arguments are the fields of `Proxy`."""
 
     def decorate(function: F) -> F:
         proxy = Proxy(
@@ -167,17 +168,17 @@ def register(
 
 @dataclass(frozen=True)
 class Score:
-    """What one proxy said of one network.
+    """The score of one network by one proxy.
 
     Attributes:
-        proxy: Its name.
-        version: Its version.
-        value: float64; NaN where there is none.
-        status: `ok` for a finite value, `nan`, `inf` or `-inf` for what the definition gives otherwise,
-            `not_applicable`, `out_of_memory` or `error` where it gives nothing.
-        message: Why, where the status is not about the value.
-        wall_s: Seconds of the passes that it needs, each in full although others may share it, and of its own
-            arithmetic: what it costs alone.
+        proxy: Name of the proxy.
+        version: Version of the proxy.
+        value: Score in float64; NaN if there is none.
+        status: `ok` for a finite score; `nan`, `inf` or `-inf` if the definition gives that; `not_applicable`,
+            `out_of_memory` or `error` if there is no score.
+        message: Reason why there is no score, or an empty text.
+        wall_s: Seconds that the proxy would take if it shared no pass: the time of each pass that it needs in full, and
+            of its own arithmetic.
     """
 
     proxy: str
@@ -189,22 +190,22 @@ class Score:
 
 
 def score_all(net: nn.Module, x: Tensor, y: Tensor | None, proxies: Sequence[Proxy], *, seed: int = 0) -> list[Score]:
-    """Score one network with several proxies, running each pass that they share once.
+    """Score one network with several proxies, and run each pass that they share once.
 
     Args:
-        net: From images to logits `(N, classes)`; it is left as it was.
+        net: Network from images to logits `(N, classes)`, which does not change.
         x: Images `(N, C, H, W)`, on the network's device.
         y: Labels `(N,)` int64, or None.
-        proxies: What to compute.
-        seed: Of every random draw.
+        proxies: Proxies to compute.
+        seed: Seed of every random draw.
 
     Returns:
-        One score per proxy, in their order. A proxy that fails says so in its status; the others go on.
+        One score per proxy, in the given order. The failure of a proxy is a status, and does not stop the others.
     """
     probe = Probe(net, x, y, seed=seed, plan=chain.from_iterable(proxy.needs for proxy in proxies))
     waiting, scores = list(proxies), {}
     while waiting:
-        # Whoever can do with the passes that are there goes first, so that each can soon be let go.
+        # The proxy that needs the fewest new passes is next, so that finished passes are freed early.
         proxy = min(waiting, key=lambda proxy: probe.missing(proxy.needs))
         waiting.remove(proxy)
         scores[proxy.name] = _score(probe, proxy)
@@ -218,7 +219,7 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
     value, status, message = math.nan, "error", ""
     try:
         if len(probe.x) < proxy.least_images:
-            raise NotApplicableError(f"its statistics need {proxy.least_images} images, there are {len(probe.x)}")
+            raise NotApplicableError(f"expected {proxy.least_images} images or more, got {len(probe.x)}")
         value = float(proxy.function(probe))
         status = "ok" if math.isfinite(value) else repr(value)
     except NotApplicableError as error:
@@ -227,7 +228,7 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
         status, message = "nan", one_line(str(error))
     except (torch.OutOfMemoryError, MemoryError) as error:
         status, message = "out_of_memory", one_line(str(error))
-    except Exception as error:  # the kind is kept: a failed network must not end the study
+    except Exception as error:  # a failed network must not end the study
         message = one_line(f"{type(error).__name__}: {error}")
     own = time.perf_counter() - start - (probe.spent_s - before)
     return Score(proxy.name, proxy.version, value, status, message, own + probe.cost_s(proxy.needs))

@@ -11,7 +11,7 @@ from .registry import register
 
 @register("relu_count", paper="structural baseline")
 def relu_count(probe: Probe) -> float:
-    r"""Count the ReLU modules.
+    r"""Count the ReLUs of the network.
 
     $$|\{l : l \text{ is a ReLU}\}|$$
     """

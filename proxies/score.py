@@ -1,34 +1,33 @@
-"""Proxies on networks in memory, without a study."""
+"""Scores and ranks of networks in memory, without a study."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 from torch import Tensor, nn
 
 from . import AGGREGATES, PROXIES
-from .aggregate import alone, split
+from .aggregate import only_proxies, split
 from .registry import Card, Score, score_all
 
 
 def score(
     net: nn.Module, x: Tensor, y: Tensor | None = None, *, proxies: Iterable[str] | None = None, seed: int = 0
 ) -> dict[str, Score]:
-    """Score one network with several proxies; passes that they share run once, and the network stays as it was.
+    """Score one network with several proxies; shared passes run once, and the network does not change.
 
     Args:
-        net: From images to logits `(N, classes)`.
+        net: Network from images to logits `(N, classes)`.
         x: Images `(N, C, H, W)`, floating point, on the network's device.
-        y: Labels `(N,)` int64; without them, proxies that need a loss say so in their status.
-        proxies: Names; all of them by default.
-        seed: Of every random draw.
+        y: Labels `(N,)` int64. Without them, proxies that need a loss have the status `not_applicable`.
+        proxies: Names of proxies; all proxies by default.
+        seed: Seed of every random draw.
 
     Raises:
-        UnknownNameError: A name is in no registry.
-        ConfigError: A name is that of an aggregate, which ranks a pool: see `rank`.
-        BatchError: Images or labels that nothing can be scored with.
+        UnknownNameError: There is no proxy of that name.
+        ConfigError: A name is that of an aggregate, which ranks a pool of networks (see `rank`).
+        BatchError: The images or labels have a wrong shape or dtype.
 
     Example:
         >>> import torch, zcbench
@@ -36,7 +35,7 @@ def score(
         >>> zcbench.score(net, torch.ones(2, 3, 2, 2), proxies=["params"])["params"].value
         39.0
     """
-    chosen = alone(PROXIES if proxies is None else proxies)
+    chosen = only_proxies(PROXIES if proxies is None else proxies)
     return {s.proxy: s for s in score_all(net, x, y, chosen, seed=seed)}
 
 
@@ -48,17 +47,17 @@ def rank(
     proxies: Iterable[str] | None = None,
     seed: int = 0,
 ) -> dict[str, list[str]]:
-    """Order networks from best to worst, once per proxy; networks without a score come last, in the order given.
+    """Order networks from best to worst for each proxy; networks without a score come last, in the given order.
 
     Args:
         nets: Networks by name.
-        x: Images that all of them see.
-        y: Their labels.
-        proxies: Names of proxies and aggregates; all of them by default. Aggregates rank within these networks.
-        seed: Of every random draw.
+        x: Images `(N, C, H, W)` for all networks.
+        y: Labels `(N,)` of the images.
+        proxies: Names of proxies and aggregates; all by default. Aggregates rank within these networks.
+        seed: Seed of every random draw.
 
     Raises:
-        UnknownNameError: A name is in no registry.
+        UnknownNameError: There is no proxy or aggregate of that name.
     """
     names = list((*PROXIES, *AGGREGATES) if proxies is None else proxies)
     computed, aggregates = split(names)
@@ -66,13 +65,7 @@ def rank(
     values = {proxy.name: np.array([of_net[proxy.name] for of_net in scores]) for proxy in computed}
     values |= {a.name: a.score(values) for a in aggregates}
     cards: list[Card] = [*computed, *aggregates]
-    lower = {card.name for card in cards if card.direction == "lower"}
-
-    def key(proxy: str, net: int) -> float:
-        value = float(values[proxy][net])
-        if math.isnan(value):
-            return math.inf
-        return value if proxy in lower else -value
-
+    worst_last = {card.name: (1 if card.direction == "lower" else -1) * values[card.name] for card in cards}
     keys = list(nets)
-    return {proxy: [keys[net] for net in sorted(range(len(keys)), key=lambda net: key(proxy, net))] for proxy in names}
+    order = {name: np.argsort(np.where(np.isnan(v), np.inf, v), kind="stable") for name, v in worst_last.items()}
+    return {name: [keys[place] for place in order[name]] for name in names}

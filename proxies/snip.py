@@ -1,4 +1,4 @@
-"""Connection sensitivity."""
+"""SNIP: connection sensitivity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def snip(probe: Probe) -> float:
 
     $$\text{snip} = \sum_l \sum_{w \in W_l} \left| w \, \frac{\partial L}{\partial w} \right|$$
 
-    over convolution and linear weights, L the mean cross entropy, batch norm in train mode. The authors differentiate
-    with respect to a mask of ones that multiplies the weights; this is the same number.
+    The sum is over convolution and linear weights. L is the mean cross entropy, and batch norm is in train mode. The
+    authors differentiate with respect to a mask of ones that multiplies the weights, which gives the same score.
     """
     return sum(float((weight * gradient).abs().sum()) for weight, gradient in probe.weights_and_gradients(LOSS))

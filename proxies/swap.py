@@ -1,4 +1,4 @@
-"""How many patterns the images draw on a network's ReLUs."""
+"""SWAP: the number of patterns that the images draw on the ReLU units of the network."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from ..errors import NotApplicableError
+from .params import params
 from .passes.needs import Forward, Tap, relus
 from .probe import Probe
 from .registry import register
 
-#: Bits of one integer that hold one image each.
+#: Number of images whose bits one integer holds.
 _WORD = 62
 
 
-def _patterns(activation: Tensor) -> Tensor | None:
-    """Return the distinct on/off patterns over images of the units of a feature map, `(P, words)` int64."""
+def patterns_of(activation: Tensor) -> Tensor | None:
+    """Return the distinct on/off patterns of the units of a feature map over the images, `(P, words)` int64."""
     if activation.ndim != 4:
         return None
     on = (activation > 0).permute(0, 2, 3, 1).flatten(1)
@@ -29,17 +30,17 @@ def _patterns(activation: Tensor) -> Tensor | None:
     return distinct
 
 
-PATTERNS = Tap(Forward(init="gaussian", graph=False), at=relus, reduce=_patterns)
+PATTERNS = Tap(Forward(init="gaussian", graph=False), at=relus, reduce=patterns_of)
 
 
 @register("swap", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.3", batch_size=16)
 def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
-    r"""Count the distinct patterns that the images draw on single ReLU units.
+    r"""Count the distinct on/off patterns that the images draw on single ReLU units.
 
     $$\text{swap} = \left| \{ (1[a_u(x_1) > 0], \dots, 1[a_u(x_N) > 0]) : u \} \right|$$
 
-    over the units u of all ReLU feature maps, Gaussian weights, batch norm in train mode. At most $2^N$, so small
-    batches saturate. One draw of weights a seed; the authors average 32.
+    Here u are the units of all ReLU feature maps. Weights are drawn from N(0, 1), and batch norm is in train mode. The
+    score is at most $2^N$, so small batches saturate. There is one draw of weights per seed; the authors average 32.
     """
     found = [codes for _, codes in probe.tap(patterns) if codes is not None]
     if not found:
@@ -49,13 +50,12 @@ def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
 
 @register("swap.regularised", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5", batch_size=16)
 def swap_regularised(probe: Probe, mu: float = 1500.0, sigma: float = 1e6, patterns: Tap = PATTERNS) -> float:
-    r"""Weigh swap by how near the size of the network is to a wanted one.
+    r"""Weight swap by how near the size of the network is to a target size.
 
     $$\text{swap} \cdot \exp\big( -(P - \mu)^2 / \sigma \big)$$
 
-    with P the parameters in thousands. The authors choose $\mu$ and $\sigma$ for each search space (25 to 40 for
-    networks of one thin cell), and name none for full networks; here they are 1,500 and a million, for networks of up
-    to 1.5 million parameters, among which the factor grows with size.
+    Here P is the number of parameters in thousands. The authors choose $\mu$ and $\sigma$ for each search space (25 to
+    40 for networks of one thin cell), and name none for full networks. The defaults here are 1,500 and a million. They
+    suit networks of up to 1.5 million parameters, for which the factor grows with size.
     """
-    size = sum(parameter.numel() for parameter in probe.net.parameters()) / 1e3
-    return swap(probe, patterns) * math.exp(-((size - mu) ** 2) / sigma)
+    return swap(probe, patterns) * math.exp(-((params(probe) / 1e3 - mu) ** 2) / sigma)

@@ -1,4 +1,4 @@
-"""Flow of a linearised network, without data."""
+"""SynFlow: the flow through the linearised network, without data."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FLOW = Gradient(
 @register(
     "synflow", needs=[FLOW], paper="Tanaka et al., SynFlow, NeurIPS 2020, eq. 4; as in Abdelfattah et al., ICLR 2021"
 )
-def synflow(probe: Probe) -> float:
-    r"""Sum weight times gradient in the network of absolute weights, fed with ones.
+def synflow(probe: Probe, flow: Gradient = FLOW) -> float:
+    r"""Sum weight times gradient in the network of absolute weights fed with ones, without reading data.
 
     $$R = \mathbb{1}^\top f_{|\theta|}(\mathbb{1}), \qquad
     \text{synflow} = \sum_l \sum_{w \in W_l} \Big| |w| \, \frac{\partial R}{\partial |w|} \Big|$$
 
-    over convolution and linear weights. Every batch norm is the identity; with it on, the score loses its meaning (rank
-    correlation .16 instead of .78 on NAS-Bench-201). float64 throughout: values reach 1e44 and overflow float32. The
-    score is the plain sum, not its logarithm; ranks are the same.
+    The sum is over convolution and linear weights. Every batch norm is the identity. With batch norm the score loses
+    its meaning: Spearman's rho on NAS-Bench-201 is .16 instead of .78. Values are float64, since they reach 1e44 and
+    overflow float32. The score is the sum itself, not its logarithm; both rank networks in the same order.
     """
-    return sum(float((weight * gradient).abs().sum()) for weight, gradient in probe.weights_and_gradients(FLOW))
+    return sum(float((weight * gradient).abs().sum()) for weight, gradient in probe.weights_and_gradients(flow))
 
 
 WITH_NORMS = Gradient(
@@ -38,11 +38,10 @@ WITH_NORMS = Gradient(
     "synflow.bn", needs=[WITH_NORMS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021"
 )
 def synflow_with_norms(probe: Probe) -> float:
-    r"""Compute synflow with batch norm left in, in train mode on the one image of ones.
+    r"""Compute synflow with batch norm kept, in train mode on the single image of ones.
 
     $$\sum_l \sum_{w \in W_l} \Big| |w| \, \frac{\partial R}{\partial |w|} \Big|$$
 
-    Kept for comparison: the norm undoes what synflow measures.
+    This variant is for comparison: batch norm undoes what synflow measures.
     """
-    pairs = probe.weights_and_gradients(WITH_NORMS)
-    return sum(float((weight * gradient).abs().sum()) for weight, gradient in pairs)
+    return synflow(probe, WITH_NORMS)

@@ -1,4 +1,4 @@
-"""Trainability and expressivity, by rank."""
+"""The aggregate of TE-NAS: trainability and expressivity."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .aggregate import Vector, aggregate
 
 @aggregate("te_nas", of=["ntk_condition", "linear_regions"], paper="Chen et al., TE-NAS, ICLR 2021")
 def te_nas(scores: Mapping[str, Vector]) -> Vector:
-    r"""Add up the ranks of the kernel's condition number, lowest best, and of the count of linear regions.
+    r"""Add up a network's ranks in ntk_condition (lowest is best) and in linear_regions.
 
     $$r(-\kappa) + r(R)$$
 
-    with ranks among the networks of the pool, 1 for the worst. Scores change with the pool.
+    Here $r$ is the rank among the networks of the pool, 1 for the worst. Scores change with the pool.
     """
     total: Vector = rankdata(scores["ntk_condition"]) + rankdata(scores["linear_regions"])
     return total

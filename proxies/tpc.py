@@ -1,4 +1,4 @@
-"""A complexity of convolutions, read off the architecture."""
+"""TPC: the complexity of the convolutions of the network."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from .registry import register
 
 @register("tpc", paper="TPC-NAS (as in their software)")
 def tpc(probe: Probe) -> float:
-    r"""Add up the logarithms of kernel area times channels over stride of all convolutions.
+    r"""Add up over convolutions the logarithm of kernel area times channels over stride area.
 
     $$\sum_l \log \frac{K_l \, k_l^2}{s_l^2}$$
 
-    with $K_l$ the output channels, 1 for a depthwise convolution, $k_l$ the kernel, $s_l$ the stride. Nothing is run.
+    Here $K_l$ is the number of output channels (1 for a depthwise convolution), $k_l$ the kernel size and $s_l$ the
+    stride. The network is not run.
+
+    Raises:
+        NotApplicableError: The network has no convolution.
     """
     convolutions = [probe.net.get_submodule(name) for name in named(probe.net, (nn.Conv2d,))]
     if not convolutions:

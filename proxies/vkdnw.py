@@ -1,4 +1,4 @@
-"""How evenly the Fisher information spreads over its eigenvalues."""
+"""VKDNW: how evenly the Fisher information spreads over its eigenvalues."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import Tensor
 from .passes.needs import Backward, Forward, PerImage
 from .probe import Probe
 from .registry import register
+from .vkdnw_dim import vkdnw_dim
 
 TENSORS = 128
 SMOOTHING = 0.05
@@ -19,8 +20,8 @@ def _first_elements(jacobian: dict[str, Tensor]) -> Tensor:
 
 
 def jacobians(forward: Forward) -> PerImage:
-    """Name the Jacobians of a pass."""
-    return PerImage(Backward(forward, "logits alone"), of="first", reduce=_first_elements)
+    """Return the need for the Jacobians of a pass."""
+    return PerImage(Backward(forward, "logits per image"), of="first", reduce=_first_elements)
 
 
 NOISE = Forward(init="kaiming_fan_in", inputs=("noise",), mode="eval")
@@ -36,24 +37,25 @@ def _entropy(information: Tensor) -> float:
 
 @register("vkdnw", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025: dimension plus entropy")
 def vkdnw(probe: Probe, forward: Forward = NOISE) -> float:
-    r"""Add the entropy of the Fisher information's spectrum to the number of parameter tensors.
+    r"""Add the entropy of the spectrum of the Fisher information to the number of parameter tensors.
 
     $$\aleph + H(q), \qquad q = \text{deciles of the singular values of } F = \frac{1}{N} \sum_n J_n^\top
     (\operatorname{diag} p_n - p_n p_n^\top) J_n$$
 
-    with $J_n$ the Jacobian of the logits of image n by the first element of each of the first 128 parameter tensors, p
-    the softmax smoothed by 0.05, q normalised to sum 1, H the Shannon entropy, at most log 9, so that it only breaks
-    ties of the count $\aleph$ (`vkdnw_dim`). Kaiming fan-in weights, N(0, 1) images, eval mode, float64 from the
-    Jacobian on; the Jacobian of a float32 network is float32.
+    Here $J_n$ is the Jacobian of the logits of image n by the first element of each of the first 128 parameter tensors.
+    p is the softmax smoothed by 0.05, and q is normalised to sum 1. H is the Shannon entropy. It is at most log 9, so
+    it mainly decides between networks of the same count $\aleph$ (`vkdnw_dim`). Weights are drawn by Kaiming fan-in and
+    images from N(0, 1), and batch norm is in eval mode. The Jacobian has the dtype of the network; what follows is
+    float64.
 
-    Deviation: the released code forms $J^\top L^\top L J$ with $L L^\top$ the covariance, not $J^\top L L^\top J$:
-    that is `vkdnw.as_released`.
+    Deviation: the released code forms $J^\top L^\top L J$ with $L L^\top$ the covariance, not $J^\top L L^\top J$;
+    see `vkdnw.as_released`.
     """
-    return len(list(probe.net.parameters())) + entropy(probe, forward)
+    return vkdnw_dim(probe) + entropy(probe, forward)
 
 
 def entropy(probe: Probe, forward: Forward = NOISE) -> float:
-    """Return the entropy of the paper's matrix."""
+    """Return the entropy of the Fisher information of the paper."""
     jacobian = probe.per_image(jacobians(forward))
     p = probe.trace(forward).outputs[0].detach().double().softmax(1) * (1 - SMOOTHING)
     p = p + SMOOTHING / p.shape[1]
@@ -65,19 +67,19 @@ def entropy(probe: Probe, forward: Forward = NOISE) -> float:
     "vkdnw.as_released", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025, as their code computes it"
 )
 def vkdnw_as_released(probe: Probe, forward: Forward = NOISE) -> float:
-    r"""Compute vkdnw with the matrix of the released code.
+    r"""Compute vkdnw with the Fisher information of the released code.
 
     $$\aleph + H(q), \qquad F = \frac{1}{N} \sum_n J_n^\top L_n^\top L_n J_n, \qquad L_n L_n^\top =
     \operatorname{diag} p_n - p_n p_n^\top$$
 
-    with the smoothing constants rounded to half precision. Float64 from the Jacobian on, where the release is float32
-    and on networks of 75 tensors off by a factor of 3 to 5.
+    The smoothing constants are rounded to half precision. What follows the Jacobian is float64 here. The released code
+    uses float32, which is wrong by a factor of 3 to 5 on networks of 75 tensors.
     """
-    return len(list(probe.net.parameters())) + entropy_as_released(probe, forward)
+    return vkdnw_dim(probe) + entropy_as_released(probe, forward)
 
 
 def entropy_as_released(probe: Probe, forward: Forward = NOISE) -> float:
-    """Return the entropy of the released matrix."""
+    """Return the entropy of the Fisher information of the released code."""
     jacobian = probe.per_image(jacobians(forward))
     smoothing = torch.tensor(SMOOTHING, dtype=torch.float16)
     p = probe.trace(forward).outputs[0].detach().double().softmax(1) * float(1 - smoothing)
@@ -89,7 +91,7 @@ def entropy_as_released(probe: Probe, forward: Forward = NOISE) -> float:
 def _factor(p: Tensor) -> Tensor:
     """Return the triangular factor `(N, classes, classes)` of a multinomial covariance (Tanabe & Sagae, 1992)."""
     rest = 1 - p.cumsum(1)
-    rest[:, -1] = 0  # exactly, whatever the probabilities sum to
+    rest[:, -1] = 0  # the probabilities may not sum to exactly one
     before = torch.cat([torch.ones_like(rest[:, :1]), rest[:, :-1]], 1)
     scale = (p * rest / before).sqrt()
     below = -(p[:, :, None] / rest[:, None, :])

@@ -1,4 +1,4 @@
-"""VKDNW and four others, by rank."""
+"""The aggregate of VKDNW."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .aggregate import Vector, aggregate, log_ranks
     paper="Tybl & Neumann, VKDNW, 2025",
 )
 def vkdnw_agg(scores: Mapping[str, Vector]) -> Vector:
-    r"""Add up the logarithms of the ranks of vkdnw, jacob_cov, expressivity, trainability and complexity.
+    r"""Add up the logarithms of a network's ranks in vkdnw, jacob_cov, expressivity, trainability and MACs.
 
     $$\sum_k \log \frac{r_k}{m}$$
 
-    with $r_k$ the rank among the m networks of the pool, 1 for the worst. Scores change with the pool.
+    Here $r_k$ is the rank among the m networks of the pool, 1 for the worst. Scores change with the pool.
     """
     return log_ranks(scores.values())

@@ -8,7 +8,7 @@ from .registry import register
 
 @register("vkdnw_dim", paper="Tybl & Neumann, VKDNW, ICLR 2025: the count that its entropy breaks ties of")
 def vkdnw_dim(probe: Probe) -> float:
-    r"""Count the parameter tensors.
+    r"""Count the parameter tensors of the network.
 
     $$\aleph = |\{\theta\}|$$
     """

@@ -1,4 +1,4 @@
-"""How differently a network responds to images, deeper blocks weighing more."""
+"""WRCor: how differently the network responds to images, with more weight on deeper blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .registry import register
 
 
 def _responses(activation: Tensor, gradient: Tensor) -> Tensor:
-    """Return |correlations| of images in activation and in gradient, summed `(N, N)`; what does not exist adds zero."""
+    """Return |correlations| of images in activation plus those in gradient, `(N, N)`; a matrix with NaN adds zero."""
     both = [correlations(t.flatten(1).double()).abs() for t in (activation, gradient)]
     return torch.stack([torch.zeros_like(m) if m.isnan().any() else m for m in both]).sum(0)
 
@@ -22,25 +22,24 @@ RESPONSES = Tap(LOSS.backward, at=relus, reduce=_responses, side="input")
 
 @register("wrcor", needs=[RESPONSES], paper="WRCor, 2025, eq. 11", least_images=2)
 def wrcor(probe: Probe) -> float:
-    r"""Take the log-determinant of weighted correlations of activations and of gradients.
+    r"""Measure how different images are in activations and gradients at the ReLUs, with more weight on deeper blocks.
 
     $$\log \Big| \det \sum_b 2^b \sum_{u \in b} \big( |R(a_u)| + |R(\partial L / \partial a_u)| \big) \Big|$$
 
-    with $R$ `(N, N)` the correlations of images, $a_u$ what enters ReLU u, the gradient through that ReLU only, and b
-    the place of its block in the network; ReLUs after the last block form one more, those before the first do not
-    count. L the mean cross entropy, train mode, float64. Correlations with a constant row are left out, as the authors'
-    code does.
+    Here $R$ `(N, N)` are the correlations between images, $a_u$ is the input of ReLU u, its gradient is taken through
+    that ReLU only, and b is the position of its block in the network. ReLUs after the last block form one more block;
+    ReLUs before the first block do not count. L is the mean cross entropy, batch norm is in train mode, and
+    correlations are float64. A correlation matrix with a constant row is left out, as in the authors' code.
 
-    Deviation: their code chooses modules by the letters "ReLU" and counts the benchmark's containers too; here each
-    ReLU counts once.
+    Deviation: the authors' code chooses modules by the letters "ReLU" in the class name, which counts the containers of
+    the benchmark too. Here each ReLU counts once.
     """
     names = blocks(probe.net)
-    place = {name: b for b, name in enumerate(names)}
     total = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
     seen = False
     for name, response in probe.tap(RESPONSES):
-        block = next((place[b] for b in names if name == b or name.startswith(f"{b}.")), None)
+        block = next((b for b, prefix in enumerate(names) if f"{name}.".startswith(f"{prefix}.")), None)
         seen = seen or block is not None
-        if block is not None or seen:
+        if seen:
             total = total + 2.0 ** (len(names) if block is None else block) * response
     return float(torch.linalg.slogdet(total).logabsdet)

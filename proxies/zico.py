@@ -1,4 +1,4 @@
-"""How large gradients are beside how much they vary between batches."""
+"""ZiCo: how large gradients are relative to how much they vary between batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,19 @@ def _slices(count: int) -> tuple[Gradient, ...]:
 TWO, FOUR = _slices(2), _slices(4)
 
 
-def _inverse_variation(probe: Probe, batches: tuple[Gradient, ...]) -> float:
+@register("zico", needs=TWO, paper="Li et al., ZiCo, ICLR 2023, eq. 13", batch_size=128)
+def zico(probe: Probe, batches: tuple[Gradient, ...] = TWO) -> float:
+    r"""Add up over layers how large gradients are relative to how much they vary between batches.
+
+    $$\text{zico} = \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{\operatorname{mean}_b |g_{bw}|}{\sigma_w}$$
+
+    Here $g_b$ is the gradient of the mean cross entropy on batch b, one half of the images, and $\sigma$ is the
+    population standard deviation of the signed gradients over batches, as in the authors' code. The paper prints that
+    of the absolute values. The sum is over convolution and linear weights, and batch norm is in train mode. A layer
+    whose gradients do not vary adds nothing. With two batches, weights with nearly equal gradients dominate the sum.
+    The score is then reproducible only to a few percent, since statistics are float64 here but the pass is not;
+    `zico.b4` is stable.
+    """
     total = 0.0
     for layer in zip(*(probe.weights_and_gradients(batch) for batch in batches), strict=True):
         gradients = torch.stack([gradient for _, gradient in layer])
@@ -29,25 +41,10 @@ def _inverse_variation(probe: Probe, batches: tuple[Gradient, ...]) -> float:
     return total
 
 
-@register("zico", needs=TWO, paper="Li et al., ZiCo, ICLR 2023, eq. 13", batch_size=128)
-def zico(probe: Probe) -> float:
-    r"""Add up, over layers, the logarithm of the inverse coefficient of variation of gradients.
-
-    $$\text{zico} = \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{\operatorname{mean}_b |g_{bw}|}{\sigma_w}$$
-
-    with $g_b$ the gradient of the mean cross entropy on batch b, here one half of the images, and $\sigma$ the
-    population standard deviation of the signed gradients over batches: so the authors' code; the paper prints that of
-    their absolute values. Convolution and linear weights, batch norm in train mode. With two batches the sum is
-    dominated by weights whose gradients happen to be nearly equal, and reproducible to a few percent only (statistics
-    are float64 here, the pass is not); `zico.b4` is stable. A layer whose gradients do not vary adds nothing.
-    """
-    return _inverse_variation(probe, TWO)
-
-
 @register("zico.b4", needs=FOUR, paper="Li et al., ZiCo, ICLR 2023, eq. 13, with four batches", batch_size=128)
 def zico_of_four_batches(probe: Probe) -> float:
-    r"""Compute zico from four quarters of the images.
+    r"""Compute zico from four quarters of the images instead of two halves.
 
     $$\sum_l \log \sum_w \operatorname{mean}_b |g_{bw}| / \sigma_w$$
     """
-    return _inverse_variation(probe, FOUR)
+    return zico(probe, FOUR)

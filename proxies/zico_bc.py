@@ -1,4 +1,4 @@
-"""ZiCo without its taste for deep and narrow networks."""
+"""ZiCo-BC: ZiCo without its bias towards deep and narrow networks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ BIASES = Tap(forward_of(TWO[0]), at=layers, reduce=_bias)
     batch_size=128,
 )
 def zico_bc(probe: Probe, beta: float = 1.0) -> float:
-    r"""Subtract from zico what depth adds to it.
+    r"""Subtract from zico its bias towards deep and narrow networks.
 
     $$\text{zico} - \beta \sum_l \log \frac{H_l W_l}{\sqrt{C_l}}$$
 
-    with $H_l, W_l, C_l$ the output of convolution or linear layer l. From the paper's formula: its code is not public.
-    The authors tune $\beta$ to the search space and name no default; it is 1 here.
+    Here $H_l, W_l, C_l$ are the height, width and channels of the output of convolution or linear layer l. This follows
+    the paper's formula, since its code is not public. The authors tune $\beta$ to the search space and name no default;
+    it is 1 here.
     """
     biases: list[float] = [bias for _, bias in probe.tap(BIASES)]
     return zico(probe) - beta * sum(biases)

@@ -1,9 +1,9 @@
-"""Compares the scores of a results folder with those that NASLib stored for the same networks.
+"""Comparison of the scores of a results folder with those of NASLib for the same networks.
 
     python -m zcbench.tools.agreement RESULTS nb201_zero_cost.csv
 
-The file has one line per NAS-Bench-201 network, `cifar10_<proxy>` columns, scored at batch size 64; initialisation and
-images differ, so ranks are compared. It lacks networks with operations that do not reach the output.
+The file has one line per NAS-Bench-201 network, and columns `cifar10_<proxy>` with scores at batch size 64. It lacks
+networks with operations that do not reach the output. Initialisation and images differ, so ranks are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..bench.scoring.store import Store
 from ..bench.stats.coefficients import spearman
 from ..errors import ResultsError, ZcbenchError
 
-#: Our names of NASLib's proxies.
+#: Names of NASLib by our names of proxies.
 NASLIB = {
     "epe_nas": "epe_nas",
     "fisher": "fisher",
@@ -37,18 +37,18 @@ NASLIB = {
 
 
 def agreement(rows: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
-    """Return Spearman's rho between our scores and NASLib's, by proxy, and the number of networks in common.
+    """Return Spearman's rho between our scores and those of NASLib, and the number of common networks, by proxy.
 
     Args:
-        rows: As a store gives them, of NAS-Bench-201 on CIFAR-10, one batch size.
-        stored: NASLib's table.
+        rows: Rows of a store, of NAS-Bench-201 on CIFAR-10 with one seed and one batch size.
+        stored: Table of NASLib.
 
     Raises:
-        ResultsError: A network has several scores of one proxy: several seeds or batch sizes.
+        ResultsError: A network has several scores of one proxy, from several seeds or batch sizes.
     """
     if rows.duplicated(["proxy", "architecture"]).any():
         raise ResultsError(
-            "results: expected one score per proxy and network, got several: use one seed, one batch size"
+            "results: expected one score per proxy and network, got several: use one seed and one batch size"
         )
     theirs = stored.set_index("arch_str")
     found = []

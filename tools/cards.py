@@ -1,6 +1,9 @@
-"""The page on proxies, made from their cards and docstrings.
+"""The page and the listing of the proxies, made from their cards and docstrings.
 
-python -m zcbench.tools.cards > docs/proxies.md
+    python -m zcbench.tools.cards > docs/proxies.md
+    python -m zcbench.tools.cards --json > proxies/cards.json
+
+`zcbench list proxies` reads the listing, so that it need not import torch.
 """
 
 from __future__ import annotations
@@ -15,20 +18,20 @@ from ..proxies.registry import COSTS, passes
 
 HEAD = """# Proxies
 
-Made from the cards and docstrings by `python -m zcbench.tools.cards > docs/proxies.md`; a test compares.
+This page is made from the cards and docstrings by `python -m zcbench.tools.cards > docs/proxies.md`; a test compares.
 
-*fwd* and *bwd* are the forward and backward passes that a proxy runs alone. Many proxies share passes: all of them
-together run {forwards} forward and {backwards} backward passes, where one by one they would run {forwards_alone} and
-{backwards_alone}. Passes vectorised over images count once. *ms* is what a proxy costs alone, shared passes in full:
+*fwd* and *bwd* are the numbers of forward and backward passes of a proxy. Many proxies share passes: all of them
+together run {forwards} forward and {backwards} backward passes, where one by one they would run {unshared_forwards} and
+{unshared_backwards}. A pass that is vectorised over images counts once. *ms* is the cost of a proxy without sharing:
 {recipe}, torch {torch}, {cpu} (`python -m zcbench.tools.cost`).
-Proxies without a pass of their own are read off the network.
+Proxies without a pass read only the network itself.
 """
 
 ANGLE = """## Not zero-cost: AngleNAS
 
-The angle between a path's weights before and after *training a supernet* ranks networks in AngleNAS (Hu et al., ECCV
-2020). It needs that training, so it is no zero-cost proxy and has no code here. For reference, Kendall's tau on
-NAS-Bench-201 as Akhauri et al. (EZNAS, NeurIPS 2022) print it:
+AngleNAS (Hu et al., ECCV 2020) ranks networks by the angle between the weights of a path before and after *training a
+supernet*. It needs that training, so it is not a zero-cost proxy and has no code here. For reference, Kendall's tau on
+NAS-Bench-201 as printed by Akhauri et al. (EZNAS, NeurIPS 2022):
 
 | | CIFAR-10 | CIFAR-100 | ImageNet16-120 |
 |---|---|---|---|
@@ -36,27 +39,35 @@ NAS-Bench-201 as Akhauri et al. (EZNAS, NeurIPS 2022) print it:
 """
 
 
+def cards() -> list[Proxy | Aggregate]:
+    """Return the proxies and aggregates of the package without those of users, sorted by name."""
+    known: list[Proxy | Aggregate] = [*PROXIES.values(), *AGGREGATES.values()]
+    ours = [card for card in known if card.function.__module__.startswith("zcbench.proxies.")]
+    return sorted(ours, key=lambda card: card.name)
+
+
+def listing() -> str:
+    """Return the cards as JSON, in the format of `zcbench list proxies --json`."""
+    return json.dumps([card.card() for card in cards()], indent=1) + "\n"
+
+
 def page() -> str:
-    """Return the page on the proxies that come with the package as Markdown."""
-    home = (__package__ or "").partition(".")[0]  # run by -m, `__name__` is another
-    proxies = [p for p in PROXIES.values() if p.function.__module__.startswith(f"{home}.")]
-    aggregates = [a for a in AGGREGATES.values() if a.function.__module__.startswith(f"{home}.")]
-    cards: list[Proxy | Aggregate] = sorted([*proxies, *aggregates], key=lambda card: card.name)
-    alone = [proxy.passes for proxy in proxies]
+    """Return the page on the proxies of the package as Markdown."""
+    proxies = [card for card in cards() if isinstance(card, Proxy)]
+    unshared = [proxy.passes for proxy in proxies]
     forwards, backwards = passes(need for proxy in proxies for need in proxy.needs)
     measured = json.loads(COSTS.read_text("utf-8"))
     head = HEAD.format(
         forwards=forwards,
         backwards=backwards,
-        forwards_alone=sum(f for f, _ in alone),
-        backwards_alone=sum(b for _, b in alone),
+        unshared_forwards=sum(f for f, _ in unshared),
+        unshared_backwards=sum(b for _, b in unshared),
         recipe=measured["recipe"],
         torch=measured["environment"]["torch"],
         cpu=measured["environment"]["cpu"],
     )
     lines = ["| proxy | version | better | reads | fwd | bwd | batch | ms |", "|---|---|---|---|---|---|---|---|"]
-    for card in cards:
-        c = card.card()
+    for c in (card.card() for card in cards()):
         reads = ", ".join(c["reads"]) or "the network"
         ms = "" if c["ms"] is None else f"{c['ms']:.3g}" if c["ms"] < 100 else f"{c['ms']:.0f}"
         link = f"[{c['name']}](#{c['name'].replace('.', '')})"
@@ -64,10 +75,10 @@ def page() -> str:
             f"| {link} | {c['version']} | {c['direction']} | {reads} | {c['fwd']} | {c['bwd']} | {c['batch']} | {ms} |"
         )
     sections = [
-        f"## {card.name}\n\n{inspect.cleandoc(card.function.__doc__ or '')}\n\n*{card.paper}*\n" for card in cards
+        f"## {card.name}\n\n{inspect.cleandoc(card.function.__doc__ or '')}\n\n*{card.paper}*\n" for card in cards()
     ]
     return "\n".join([head, *lines, "", *sections, ANGLE])
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(listing() if sys.argv[1:] == ["--json"] else page())

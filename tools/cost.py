@@ -1,16 +1,15 @@
-"""Measures what every proxy costs alone and writes it, with its recipe, to `proxies/costs.json`.
+"""The cost of every proxy when it shares no pass, measured and written with its recipe to `proxies/costs.json`.
 
     python -m zcbench.tools.cost
 
-One NAS-Bench-201 network, 64 images, one thread; the median of three runs, or one run where it takes over five seconds.
-`zcbench list proxies` shows the result.
+The measurement takes one NAS-Bench-201 network, 64 images and one thread. It is the median of three runs, or one run if
+that takes over five seconds. Afterwards make `docs/proxies.md` and `proxies/cards.json` anew, see `tools/cards.py`.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,15 +18,14 @@ from ..datasets import TASKS
 from ..environment import environment
 from ..progress import Progress
 from ..proxies import AGGREGATES, PROXIES
-from ..proxies.registry import score_all
+from ..proxies.registry import COSTS, score_all
 from ..spaces import SPACES
 
 NETWORK, BATCH, ROUNDS, PATIENCE_S = 6111, 64, 3, 5.0
-FILE = Path(__file__).parent.parent / "proxies" / "costs.json"
 
 
 def measure() -> dict[str, Any]:
-    """Return milliseconds by proxy, an aggregate's being the sum of its members', and how they were measured."""
+    """Return milliseconds by name and how they were measured; those of an aggregate are the sum of its members."""
     torch.set_num_threads(1)
     space = SPACES["nb201"](None)
     net = space.build(space.architecture(NETWORK), TASKS["cifar10"], 0)
@@ -49,4 +47,4 @@ def measure() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(measure(), indent=1) + "\n")
+    COSTS.write_text(json.dumps(measure(), indent=1) + "\n")

@@ -1,9 +1,9 @@
-"""Compares proxies with values that the authors' own code gave on stored weights and batches.
+"""Comparison of the proxies with values of the authors' code on stored weights and batches.
 
     python -m zcbench.tools.parity FOLDER [FOLDER ...]
 
-A folder holds `nets/*.npz` (weights by name, in definition order) and `values.csv` (net, batch, proxy, variant,
-value). The command prints one line per proxy and variant, as Markdown.
+A folder has `nets/*.npz` (weights by name, in definition order) and `values.csv` (net, batch, proxy, variant, value).
+The command prints a Markdown table with one line per proxy and variant.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from ..spaces.nb201.network import Network, parse
 
 @dataclass(frozen=True)
 class Case:
-    """Which of the reference's values a proxy has to equal, and how nearly.
+    """A value of the reference that a proxy has to equal within a tolerance.
 
     Attributes:
-        proxy: Ours.
-        reference: The name of the authors' function.
-        variant: How it was run.
-        dtype: Of network and batch.
-        tolerance: Largest relative difference that has a reason, for one cell per stage and for five.
-        compute: From a probe to our value.
-        scale: The reference whose size round-off is proportional to, where that is not the value itself.
-        stands_for_nan: What the authors' code writes for NaN.
-        batch: The only kind of images it is for: `noise`, `data`, or either.
-        without: It is not for networks whose name or architecture holds this.
+        proxy: Name of the proxy.
+        reference: Name of the authors' function, as in `values.csv`.
+        variant: Settings of the authors' function, as in `values.csv`.
+        dtype: Type of network and batch.
+        tolerance: Largest explained relative difference, for networks of one cell per stage and of five.
+        compute: Function from a probe to our value.
+        scale: Reference proxy whose size the round-off is proportional to, None for the value itself.
+        stands_for_nan: Value that the authors' code returns for NaN.
+        batch: Only kind of images that the case is for: `one`, `noise` or `data`; empty for any.
+        without: Text in the name or architecture of networks that the case is not for.
     """
 
     proxy: str
@@ -89,168 +89,157 @@ class Comparison:
 _EXACT = (0.0, 0.0)
 _DOUBLE = (2e-9, 2e-9)
 _SINGLE = (1e-3, 2e-2)
-_CHANNELS_IN_FLOAT32 = (5e-7, 5e-7)  # the reference holds its channel values in float32
 _COUNTS = (4e-7, 4e-7)  # the reference sums its kernel in float32
 # Singular sign matrices get a tiny determinant of random sign in the reference, which changes from one CPU to the next.
 _LU_ROUND_OFF = (1e-1, 1e-1)
 
-_DEAD = "n08_unreachable_output"  # round-off over round-off there
+_DEAD = "n08_unreachable_output"  # both values are a quotient of round-off there
 _FLIPS = (2e-3, 2e-3)  # units whose input is near zero for some image
-_STANDS_FOR_NAN = {"te_nas_ntk_cond": 1e5, "az_expressivity": -math.inf, "az_progressivity": -math.inf}
+#: Values of the authors' code for NaN, by proxy.
+_STANDS_FOR_NAN = {
+    "ntk_condition": 1e5,
+    "ntk_condition.eval": 1e5,
+    "az_expressivity": -math.inf,
+    "az_progressivity": -math.inf,
+}
+#: Tolerances of particular proxies, instead of those for all.
 _PARTICULAR = {
-    ("epe_nas", "float32"): (2e-2, 2e-2),  # logarithms of correlations near zero
-    ("nwot_conv", "float64"): (5e-8, 5e-8),  # the reference sums its kernel in float32
-    ("nwot_conv", "float32"): (1e-5, 1e-4),
-    ("nwot", "float32"): _COUNTS,
-    ("zico", "float32"): (5e-2, 5e-2),  # nearly equal gradients divide by nearly nothing
-    ("zico", "float64"): (1e-6, 1e-6),
-    ("te_nas_ntk_cond", "float32"): (1e-2, 1e-2),
-    ("grasp", "float32"): (1e-3, 1e-1),  # second derivatives of networks that explode
-    ("hnas_condnum", "float32"): (1e-2, 5e-2),  # the smallest eigenvalue in float32
-    ("gradsign", "float32"): (1e-4, 1e-3),  # signs of gradients near zero
-    ("az_progressivity", "float32"): (1e-3, 1e-2),  # a difference of nearly equal numbers
+    ("epe_nas", torch.float32): (2e-2, 2e-2),  # logarithms of correlations near zero
+    ("fisher", torch.float64): (5e-7, 5e-7),  # the reference holds its channel values in float32
+    ("naswot_conv.eval", torch.float64): (5e-8, 5e-8),  # the reference sums its kernel in float32
+    ("naswot_conv.eval", torch.float32): (1e-5, 1e-4),
+    ("naswot", torch.float32): _COUNTS,
+    ("naswot.as_released", torch.float32): _COUNTS,
+    ("zico", torch.float32): (5e-2, 5e-2),  # divides by differences of nearly equal gradients
+    ("zico", torch.float64): (1e-6, 1e-6),
+    ("ntk_condition", torch.float32): (1e-2, 1e-2),
+    ("ntk_condition.eval", torch.float32): (1e-2, 1e-2),
+    ("grasp", torch.float32): (1e-3, 1e-1),  # second derivatives of networks that explode
+    ("hnas.as_released", torch.float32): (1e-2, 5e-2),  # the smallest eigenvalue in float32
+    ("gradsign", torch.float32): (1e-4, 1e-3),  # signs of gradients near zero
+    ("az_progressivity", torch.float32): (1e-3, 1e-2),  # a difference of nearly equal values
 }
 
 
+def _case(
+    proxy: str,
+    reference: str,
+    variant: str,
+    tolerance: tuple[float, float],
+    compute: Callable[[Probe], float] | None = None,
+    dtype: torch.dtype = torch.float32,
+    **options: Any,
+) -> Case:
+    allowed = _PARTICULAR.get((proxy, dtype), tolerance)
+    function, nan = compute or PROXIES[proxy].function, _STANDS_FOR_NAN.get(proxy)
+    return Case(proxy, reference, variant, dtype, allowed, function, stands_for_nan=nan, **options)
+
+
+def _both(
+    proxy: str,
+    reference: str,
+    variant: str = "",
+    compute: Callable[[Probe], float] | None = None,
+    single: tuple[float, float] = _SINGLE,
+    **options: Any,
+) -> Iterator[Case]:
+    """Yield a case in float64 and one in float32, whose tolerance is `single`."""
+    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, single)):
+        yield _case(proxy, reference, f"{variant}{dtype}".replace("torch.", ""), tolerance, compute, dtype, **options)
+
+
 def _cases() -> Iterator[Case]:
-    for name in ("grad_norm", "snip", "jacob_cov", "l2_norm", "synflow", "epe_nas"):
-        for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, _SINGLE)):
-            variant = str(dtype).removeprefix("torch.")
-            allowed = _PARTICULAR.get((name, variant), tolerance)
-            yield Case(name, name, variant, dtype, allowed, PROXIES[name].function)
-    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, _SINGLE)):
-        variant = str(dtype).removeprefix("torch.")
-        yield Case("jacob_cov", "jacov", variant, dtype, tolerance, PROXIES["jacob_cov"].function)
-        # A signed sum that cancels: its round-off goes with the sum of absolute values.
-        yield Case("plain", "plain", variant, dtype, tolerance, PROXIES["plain"].function, scale="snip")
-        yield Case(
-            "naswot", "nwot", f"relu_modules_only.{variant}", dtype, (_DOUBLE, _COUNTS)[dtype == torch.float32], _naswot
-        )
-    yield Case("fisher", "fisher", "float64", torch.float64, _CHANNELS_IN_FLOAT32, PROXIES["fisher"].function)
-    yield Case("fisher", "fisher", "float32", torch.float32, _SINGLE, PROXIES["fisher"].function)
-    yield Case("naswot", "naswot_hook_logdet", "relu_modules_only", torch.float32, _COUNTS, _naswot)
-    yield Case(
-        "naswot.as_released",
-        "naswot_hook_logdet",
-        "as_released_containers_hooked_too",
-        torch.float32,
-        _COUNTS,
-        PROXIES["naswot.as_released"].function,
-    )
-    yield Case("synflow", "synflow", "naslib_before_log", torch.float32, _DOUBLE, PROXIES["synflow"].function)
-    yield Case("params", "params", "autodl_get_model_infos", torch.float32, _EXACT, partial(_millions, "params"))
-    yield Case("macs", "flops", "autodl_get_model_infos", torch.float32, _EXACT, partial(_millions, "macs"))
-    yield Case("vkdnw_dim", "vkdnw_dim", "weights_as_given.p1", torch.float32, _EXACT, PROXIES["vkdnw_dim"].function)
+    families = (_gradients, _activations, _kernels, _counts, _zen, _eznas, _az_nas)
+    return itertools.chain.from_iterable(family() for family in families)
+
+
+def _gradients() -> Iterator[Case]:
+    for name in ("grad_norm", "snip", "jacob_cov", "l2_norm", "synflow", "epe_nas", "fisher", "gradsign"):
+        yield from _both(name, name)
+    yield from _both("jacob_cov", "jacov")
+    yield from _both("synflow.bn", "synflow_bn")
+    yield _case("synflow", "synflow", "naslib_before_log", _DOUBLE)
+    yield from _both("zico", "zico", "2_batches_of_8.")
+    yield from _both("zico.b4", "zico", "4_batches_of_4.")
+    # These are sums of signed terms that cancel, so their round-off is proportional to another score.
+    yield from _both("plain", "plain", scale="snip")
+    yield from _both("grasp", "grasp", scale="grad_norm")
+
+
+def _activations() -> Iterator[Case]:
+    yield from _both("naswot", "nwot", "relu_modules_only.")
+    yield from _both("naswot.as_released", "nwot", "reluconvbn_containers_hooked_too.")
+    yield _case("naswot", "naswot_hook_logdet", "relu_modules_only", _COUNTS)
+    yield _case("naswot.as_released", "naswot_hook_logdet", "as_released_containers_hooked_too", _COUNTS)
+    yield from _both("naswot_conv.eval", "nwot_conv", "alethiometer.eval.")
     given_patterns = Tap(Forward(graph=False), at=relus, reduce=PATTERNS.reduce)
-    yield Case("swap", "swap", "weights_as_given", torch.float32, _FLIPS, partial(swap, patterns=given_patterns))
-    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, _SINGLE)):
-        variant = str(dtype).removeprefix("torch.")
-        for ours, theirs, how in (
-            ("synflow.bn", "synflow_bn", variant),
-            ("naswot_conv.eval", "nwot_conv", f"alethiometer.eval.{variant}"),
-            ("naswot.as_released", "nwot", f"reluconvbn_containers_hooked_too.{variant}"),
-            ("zico", "zico", f"2_batches_of_8.{variant}"),
-            ("zico.b4", "zico", f"4_batches_of_4.{variant}"),
-            ("ntk_condition", "te_nas_ntk_cond", f"train.{variant}"),
-            ("ntk_condition.eval", "te_nas_ntk_cond", f"eval.{variant}"),
-            ("gradsign", "gradsign", variant),
-            ("ntk_trace.as_released", "hnas_ntk_trace", variant),
-            ("meco.as_released", "meco", variant),
-        ):
-            yield Case(
-                ours,
-                theirs,
-                how,
-                dtype,
-                tolerance if ours == "zico.b4" else _PARTICULAR.get((theirs, variant), tolerance),
-                PROXIES[ours].function,
-                None,
-                _STANDS_FOR_NAN.get(theirs),
-            )
-        # A signed sum: its round-off goes with the gradient norm.
-        yield Case(
-            "grasp",
-            "grasp",
-            variant,
-            dtype,
-            _PARTICULAR.get(("grasp", variant), tolerance),
-            PROXIES["grasp"].function,
-            scale="grad_norm",
-        )
-    given = Forward(init="given", inputs=PAIR.inputs, graph=False)
-    for variant, pair in (("weights_as_given", given), ("gaussian_init_seed0", PAIR)):
-        yield Case("zen", "zen", f"{variant}.after_lastact", torch.float32, (1e-5, 1e-4), partial(zen, pair=pair))
-    yield Case("zen", "zen", "weights_as_given.after_lastact.float64", torch.float64, _DOUBLE, partial(zen, pair=given))
-    given_ones = Backward(DATA, "ones")
-    for ours, tap in (("eznas_a", SIGNS), ("eznas_a.as_released", SIGNS_AS_RELEASED)):
-        given_tap = dataclasses.replace(tap, source=given_ones)
-        for variant, signs, dtype in (
-            ("weights_as_given.float64", given_tap, torch.float64),
-            ("weights_as_given", given_tap, torch.float32),
-            ("eznas_init_seed0", tap, torch.float32),
-        ):
-            if ours == "eznas_a" or dtype == torch.float32:
-                yield Case(ours, "eznas_a", variant, dtype, _LU_ROUND_OFF, partial(eznas_a, signs=signs))
-    for variant, init in (("weights_as_given", "given"), ("eznas_init_seed0", "kaiming_fan_out")):
-        # At sixteen images the reference's float32 underflows to zero.
-        compute = partial(eznas_b, maps=outputs(init))
-        yield Case("eznas_b", "eznas_b", variant, torch.float32, (5e-3, 5e-2), compute, batch="one")
-    yield from _recent_cases()
+    yield _case("swap", "swap", "weights_as_given", _FLIPS, partial(swap, patterns=given_patterns))
+    yield _case("near", "near", "start_row_0", (1e-4, 1e-3))
+    yield from _both("meco.as_released", "meco")
+    # The reference builds modules for the operation `none` and draws channels for them too.
+    yield _case("meco.opt", "meco_opt", "random_seed0.float32", (1e-3, 1e-3), _meco_opt_as_drawn, without="none")
 
 
-def _recent_cases() -> Iterator[Case]:
-    near = PROXIES["near"].function
-    yield Case("near", "near", "start_row_0", torch.float32, (1e-4, 1e-3), near)
-    replayed = partial(_meco_opt_as_drawn)
-    # The reference builds modules for `none` and draws channels for them too.
-    how = "random_seed0.float32"
-    yield Case("meco.opt", "meco_opt", how, torch.float32, (1e-3, 1e-3), replayed, without="none")
-    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, (1e-3, 1e-2))):
-        variant = str(dtype).removeprefix("torch.")
-        allowed = _PARTICULAR.get(("hnas_condnum", variant), tolerance)
-        yield Case("hnas.as_released", "hnas_condnum", variant, dtype, allowed, _released_condition, without=_DEAD)
-        for kind, images in (("data", DATA), ("noise", dataclasses.replace(NOISE, init="given"))):
-            for name, function in (
-                ("az_expressivity", az_expressivity),
-                ("az_progressivity", az_progressivity),
-                ("az_trainability", az_trainability),
-            ):
-                allowed = _PARTICULAR.get((name, variant), tolerance)
-                how = f"weights_as_given.{variant}"
-                nan = _STANDS_FOR_NAN.get(name)
-                yield Case(name, name, how, dtype, allowed, partial(function, forward=images), None, nan, kind)
-    for kind, images in (("data", dataclasses.replace(NOISE, inputs=("data",))), ("noise", NOISE)):
-        for name, entropies in (("az_expressivity", az_expressivity), ("az_progressivity", az_progressivity)):
-            allowed = _PARTICULAR.get((name, "float32"), (1e-4, 1e-2))
-            compute = partial(entropies, forward=images)
-            how = "kaiming_fanin_seed0.float32"
-            yield Case(name, name, how, torch.float32, allowed, compute, None, _STANDS_FOR_NAN[name], kind)
-    eval_on_noise = Forward(inputs=("noise",), mode="eval")
-    released = partial(entropy_as_released, forward=eval_on_noise)
-    yield Case(
+def _kernels() -> Iterator[Case]:
+    yield from _both("ntk_condition", "te_nas_ntk_cond", "train.")
+    yield from _both("ntk_condition.eval", "te_nas_ntk_cond", "eval.")
+    yield from _both("ntk_trace.as_released", "hnas_ntk_trace")
+    yield from _both(
+        "hnas.as_released", "hnas_condnum", compute=lambda probe: condition(kernel_as_released(probe)), without=_DEAD
+    )
+    yield _case(
         "vkdnw.as_released",
         "vkdnw_entropy",
         "weights_as_given.p1.float64",
-        torch.float64,
         (2e-4, 2e-4),  # the constants of the reference are float16, and so is their arithmetic
-        released,
+        partial(entropy_as_released, forward=Forward(inputs=("noise",), mode="eval")),
+        torch.float64,
         batch="noise",
         without=_DEAD,
     )
 
 
-def _released_condition(probe: Probe) -> float:
-    return condition(kernel_as_released(probe))
+def _counts() -> Iterator[Case]:
+    yield _case("params", "params", "autodl_get_model_infos", _EXACT, partial(_millions, "params"))
+    yield _case("macs", "flops", "autodl_get_model_infos", _EXACT, partial(_millions, "macs"))
+    yield _case("vkdnw_dim", "vkdnw_dim", "weights_as_given.p1", _EXACT)
+
+
+def _zen() -> Iterator[Case]:
+    given = partial(zen, pair=Forward(init="given", inputs=PAIR.inputs, graph=False))
+    yield _case("zen", "zen", "weights_as_given.after_lastact", (1e-5, 1e-4), given)
+    yield _case("zen", "zen", "gaussian_init_seed0.after_lastact", (1e-5, 1e-4))
+    yield _case("zen", "zen", "weights_as_given.after_lastact.float64", _DOUBLE, given, torch.float64)
+
+
+def _eznas() -> Iterator[Case]:
+    for name, drawn in (("eznas_a", SIGNS), ("eznas_a.as_released", SIGNS_AS_RELEASED)):
+        given = partial(eznas_a, signs=dataclasses.replace(drawn, source=Backward(DATA, "ones")))
+        yield _case(name, "eznas_a", "weights_as_given", _LU_ROUND_OFF, given)
+        yield _case(name, "eznas_a", "eznas_init_seed0", _LU_ROUND_OFF, partial(eznas_a, signs=drawn))
+        if name == "eznas_a":
+            yield _case(name, "eznas_a", "weights_as_given.float64", _LU_ROUND_OFF, given, torch.float64)
+    for variant, init in (("weights_as_given", "given"), ("eznas_init_seed0", "kaiming_fan_out")):
+        # For sixteen images the float32 of the reference underflows to zero.
+        yield _case("eznas_b", "eznas_b", variant, (5e-3, 5e-2), partial(eznas_b, maps=outputs(init)), batch="one")
+
+
+def _az_nas() -> Iterator[Case]:
+    entropies = {"az_expressivity": az_expressivity, "az_progressivity": az_progressivity}
+    for name, function in {**entropies, "az_trainability": az_trainability}.items():
+        for kind, images in (("data", DATA), ("noise", dataclasses.replace(NOISE, init="given"))):
+            compute = partial(function, forward=images)
+            yield from _both(name, name, "weights_as_given.", compute, (1e-3, 1e-2), batch=kind)
+    for name, function in entropies.items():
+        for kind in ("data", "noise"):
+            compute = partial(function, forward=dataclasses.replace(NOISE, inputs=(kind,)))
+            yield _case(name, name, "kaiming_fanin_seed0.float32", (1e-4, 1e-2), compute, batch=kind)
 
 
 def _meco_opt_as_drawn(probe: Probe) -> float:
-    """Draw channels as the reference did, from Python's generator."""
+    """Compute meco.opt with channels drawn as in the reference, by Python's generator."""
     draw = random.Random(0)
     return meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
-
-
-def _naswot(probe: Probe) -> float:
-    return PROXIES["naswot"].function(probe)
 
 
 def _millions(name: str, probe: Probe) -> float:
@@ -258,7 +247,7 @@ def _millions(name: str, probe: Probe) -> float:
 
 
 def load(path: Path) -> Network:
-    """Build a stored network and fill in its weights and buffers."""
+    """Return a stored network with its weights and buffers."""
     with np.load(path, allow_pickle=False) as stored:
         net = Network(parse(str(stored["arch_str"])), int(stored["num_classes"]), int(stored["C"]), int(stored["N"]))
         keys = [str(key) for key in stored["keys"]]
@@ -273,7 +262,7 @@ def _architecture(path: Path) -> str:
 
 
 def batches(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return images and labels by the name that `values.csv` gives them, and the two noise tensors."""
+    """Return images and labels, and the two noise tensors, by their names in `values.csv`."""
     if (folder / "recipe.json").exists():
         drawn = [torch.randn(16, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8, 9)]
         labels = torch.arange(16) % 10
@@ -292,7 +281,7 @@ def batches(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 def signs(folder: Path, net: str) -> dict[str, Tensor]:
-    """Return the random signs that the AZ-NAS reference sent back from feature map i, as `signs[i]`."""
+    """Return the random signs that the AZ-NAS reference sends back from feature map i, as `signs[i]`."""
     if (recipe := folder / "recipe.json").exists():
         generator = torch.Generator().manual_seed(0)
         draws = [(d["feature"], d["shape"]) for d in json.loads(recipe.read_text())["az_signs"]["draws"]]
@@ -304,7 +293,7 @@ def signs(folder: Path, net: str) -> dict[str, Tensor]:
 
 
 def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Comparison]:
-    """Yield every value of a reference folder, or of some of its networks, that one of our proxies has to equal."""
+    """Yield the comparisons with all values of a reference folder, or of some of its networks."""
     cases: dict[tuple[str, str], list[Case]] = {}
     for case in _cases():
         cases.setdefault((case.reference, case.variant), []).append(case)
@@ -322,7 +311,7 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
     ]
 
     def probed(item: tuple[dict[str, str], Case]) -> tuple[str, str, str]:
-        """Return what one probe serves: a network, its images, a dtype."""
+        """Return the network, images and dtype of the probe that an item needs."""
         first = item[0]["batch"].split("+")[0]
         images = first if first.removesuffix("[:1]") in known else next(iter(known))
         return item[0]["net"], images, str(item[1].dtype)
@@ -340,7 +329,7 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
 
 
 def _kind(batch: str) -> str:
-    """Return which images a name in `values.csv` means: `one` image, `noise`, or `data`."""
+    """Return the kind of images that a name in `values.csv` means: `one` image, `noise`, or `data`."""
     if "[:1]" in batch:
         return "one"
     return "noise" if batch.startswith("noise") else "data"
@@ -356,7 +345,7 @@ def _probe(path: Path, batch: tuple[Tensor, Tensor], drawn: dict[str, Tensor], c
 
 
 def _number(text: str, stands_for_nan: float | None = None) -> float:
-    # An empty field: the reference raised an error there.
+    # An empty field means that the reference raised an error.
     value = float(text) if text else math.nan
     return math.nan if value == stands_for_nan else value
 

@@ -1,4 +1,4 @@
-"""Passes through a network: what a proxy may ask for, and the initialisations and inputs they run with."""
+"""The passes through a network that a proxy can ask for, with their initialisations and inputs."""
 
 from __future__ import annotations
 

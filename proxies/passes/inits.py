@@ -1,7 +1,7 @@
-"""Initialisations a pass can ask for: pure functions from a network and a generator to its parameters and buffers.
+"""The initialisations of a pass: pure functions from a network and a generator to parameters and buffers.
 
-The network is never written to. Random initialisations draw on the CPU, in the order of the modules, from a generator
-seeded with the probe's seed, so a score does not depend on the device or on what ran before.
+They never change the network. Random initialisations draw on the CPU, in the order of the modules, from a generator
+with the seed of the probe. So a score does not depend on the device, nor on what ran before.
 """
 
 from __future__ import annotations
@@ -28,38 +28,33 @@ def given(net: nn.Module, generator: torch.Generator) -> State:
 
 
 def absolute(net: nn.Module, generator: torch.Generator) -> State:
-    """Return the absolute value of every parameter and buffer, the linearisation of SynFlow."""
+    """Return the absolute values of all parameters and buffers, as SynFlow does."""
     return {
         name: tensor.abs() if tensor.is_floating_point() else tensor for name, tensor in given(net, generator).items()
     }
 
 
 def gaussian(net: nn.Module, generator: torch.Generator) -> State:
-    """Draw conv and linear weights from N(0, 1); biases 0, norms 1 and 0 (Zen-NAS)."""
+    """Draw conv and linear weights from N(0, 1), and reset biases and norms (Zen-NAS)."""
     return _redraw(given(net, generator), net, generator, lambda weight, linear: 1.0)
 
 
 def kaiming_fan_out(net: nn.Module, generator: torch.Generator) -> State:
-    """Draw conv weights from N(0, 2 / fan_out), linear ones from N(0, 0.01^2); biases 0, norms 1 and 0 (EZNAS)."""
+    """Draw conv weights from N(0, 2 / fan_out), linear ones from N(0, 0.01^2), and reset biases and norms (EZNAS)."""
     return _redraw(given(net, generator), net, generator, _fan_out)
 
 
 def kaiming_fan_in(net: nn.Module, generator: torch.Generator) -> State:
-    """Draw conv and linear weights from N(0, 2 / fan_in); biases 0, norms 1 and 0 (AZ-NAS, VKDNW)."""
-
-    def std(weight: Tensor, linear: bool) -> float:
-        del linear
-        return float(2.0**0.5 / weight[0].numel() ** 0.5)
-
-    return _redraw(given(net, generator), net, generator, std)
+    """Draw conv and linear weights from N(0, 2 / fan_in), and reset biases and norms (AZ-NAS, VKDNW)."""
+    return _redraw(given(net, generator), net, generator, lambda weight, linear: 2.0**0.5 / weight[0].numel() ** 0.5)
 
 
 def thin(net: nn.Module, generator: torch.Generator) -> State:
-    """Draw as `kaiming_fan_out`, with every channel dimension divided by the width of the first convolution (TE-NAS).
+    """Draw as `kaiming_fan_out`, with all numbers of channels divided by those of the first convolution (TE-NAS).
 
     Raises:
-        NotApplicableError: The network is not made of convolutions without groups, batch norms and linear layers, each
-            a multiple of that width.
+        NotApplicableError: The network has other layers than convolutions without groups, batch norms and linear
+            layers, or a number of channels that is not a multiple of those of the first convolution.
     """
     state = given(net, generator)
     found = [(n, m) for n, m in net.named_modules() if n and next(m.parameters(recurse=False), None) is not None]
@@ -72,8 +67,8 @@ def thin(net: nn.Module, generator: torch.Generator) -> State:
             if (tensor := state.get(f"{name}.{key}")) is None:
                 continue
             narrow = [True, *([True] if key == "weight" and isinstance(module, LAYERS) else [])]
-            narrow[0] = name != found[-1][0]  # classes stay
-            narrow[-1] = narrow[-1] and not (len(narrow) == 2 and name == found[0][0])  # and so do colours
+            narrow[0] = name != found[-1][0]  # the number of classes stays
+            narrow[-1] = narrow[-1] and not (len(narrow) == 2 and name == found[0][0])  # and the number of colours
             for dimension, divided in enumerate(narrow):
                 if divided and tensor.shape[dimension] % width:
                     raise NotApplicableError(f"{name}: {tensor.shape[dimension]} is no multiple of {width} channels")
@@ -98,12 +93,12 @@ def _fan_out(weight: Tensor, linear: bool) -> float:
 
 
 def _redraw(state: State, net: nn.Module, generator: torch.Generator, std: Callable[[Tensor, bool], float]) -> State:
-    """Draw the weights of a state anew; `std` gives their standard deviation, and is told of linear layers."""
+    """Draw weights of standard deviation `std(weight, is_linear)`; set norm weights to 1 and all biases to 0."""
     for name, module in net.named_modules():
         prefix = f"{name}." if name else ""
         weight, bias = state.get(f"{prefix}weight"), state.get(f"{prefix}bias")
         if isinstance(module, LAYERS) and weight is not None:
-            # The standard deviation multiplies in float32 on the CPU, as `normal_` does in the references.
+            # `normal_` multiplies by the standard deviation in float32 on the CPU, as in the authors' codes.
             fresh = torch.empty(weight.shape).normal_(
                 0.0, std(weight, isinstance(module, nn.Linear)), generator=generator
             )

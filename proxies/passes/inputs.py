@@ -1,4 +1,4 @@
-"""Inputs a pass can ask for by name: the images, parts and pieces of them, and tensors drawn in their shape."""
+"""The named inputs of a pass: the images, parts and crops of them, and noise in their shape."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch import Tensor
 
 from ...errors import NotApplicableError
 
-#: How many small pieces of images `crops` are, and their size in pixels.
+#: Number of crops of the input `crops`, and their size in pixels.
 CROPS, CROP_SIZE = 1000, 4
 
 
 def make(name: str, x: Tensor, given: Mapping[str, Tensor], generator: Callable[[str], torch.Generator]) -> Tensor:
-    """Make an input.
+    """Return the input of a name.
 
     Args:
-        name: As in `passes.Forward`.
-        x: The images.
-        given: Tensors to use in sums instead of drawn ones, by name.
-        generator: From the name of a draw to a generator of its own.
+        name: Name of the input, as in `Forward.inputs`.
+        x: Images `(N, C, H, W)`.
+        given: Tensors by name that replace random draws.
+        generator: Function from the name of a random draw to its generator.
 
     Raises:
         NotApplicableError: The images are too few or too small.
-        ValueError: No input has this name.
+        ValueError: There is no input of that name.
     """
     if name in given:
         return given[name]
@@ -49,11 +49,11 @@ def make(name: str, x: Tensor, given: Mapping[str, Tensor], generator: Callable[
 
 
 def images_of(name: str, count: int) -> slice:
-    """Return which of some images an input holds: all, or the i-th of n equal slices for `data[i/n]`.
+    """Return which images an input holds: all, or the i-th of n equal slices for `data[i/n]`.
 
     Raises:
         NotApplicableError: There are fewer images than slices.
-        ValueError: It is no slice.
+        ValueError: There is no input of that name.
     """
     if not name.startswith("data["):
         return slice(None)

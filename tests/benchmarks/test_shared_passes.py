@@ -1,6 +1,8 @@
-"""What sharing saves. Run with `tox -e bench`; ratios of medians measured in one run, one thread.
+"""Time that shared passes save, in ratios of medians that are measured in one run on one thread.
 
-pytest tests/benchmarks --benchmark-enable --benchmark-group-by=param:index
+Run with `tox -e bench`, or
+
+    pytest tests/benchmarks --benchmark-enable --benchmark-group-by=param:index
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from zcbench.spaces import SPACES
 
 EIGHT = ("grad_norm", "snip", "fisher", "jacob_cov", "plain", "synflow", "l2_norm", "naswot")
 NASLIB = (*EIGHT, "epe_nas", "macs", "params", "zen")
-# The best of CIFAR-10, all 3x3, mostly 1x1, no convolution in the cells.
+# The best network of CIFAR-10, one of 3x3 convolutions, one of mostly 1x1, and one without convolutions in its cells.
 NETWORKS = [6111, 1462, 2011, 1835]
 BATCH = 16
 
@@ -42,13 +44,13 @@ def eight_measures(index: int) -> Callable[[], object]:
     return lambda: score_all(net, x, y, [PROXIES[name] for name in EIGHT])
 
 
-def eight_alone(index: int) -> Callable[[], object]:
+def eight_one_by_one(index: int) -> Callable[[], object]:
     net, x, y = network(index)
     return lambda: [score_all(net, x, y, [PROXIES[name]]) for name in EIGHT]
 
 
 @pytest.mark.parametrize("index", NETWORKS)
-@pytest.mark.parametrize("make", [forward_backward, eight_measures, eight_alone])
+@pytest.mark.parametrize("make", [forward_backward, eight_measures, eight_one_by_one])
 def test_cost(make: Callable[[int], Callable[[], object]], index: int, benchmark: BenchmarkFixture) -> None:
     benchmark.pedantic(make(index), rounds=7, warmup_rounds=2)
 
@@ -87,7 +89,7 @@ def test_naslib_proxies_cost_at_most_two_fifths_of_one_by_one(benchmark: Benchma
         return time.perf_counter() - start
 
     pairs = [(seconds(NASLIB), seconds(*((name,) for name in NASLIB))) for _ in range(4)][1:]
-    ratio = statistics.median(together / alone for together, alone in pairs)
+    ratio = statistics.median(together / one_by_one for together, one_by_one in pairs)
     benchmark.extra_info |= {"ratio": ratio, "grasp_s": seconds(("grasp",)), "together_s": pairs[-1][0]}
     benchmark.pedantic(seconds, args=(NASLIB,), rounds=1)
     assert ratio <= 0.4

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from zcbench.errors import ConfigError, UnknownNameError
 from zcbench.proxies import AGGREGATES, PROXIES
-from zcbench.proxies.aggregate import alone, pool_id, split
+from zcbench.proxies.aggregate import only_proxies, pool_id, split
 
 Scores = dict[str, NDArray[np.float64]]
 
@@ -20,7 +20,7 @@ def drawn(name: str, networks: int = 7) -> Scores:
 
 
 def rank(values: NDArray[np.float64], i: int) -> float:
-    """Return the mid-rank of a value, 1 for the lowest."""
+    """Return the mean rank of a value among its ties, 1 for the lowest."""
     return float(1 + sum(v < values[i] for v in values) + (sum(v == values[i] for v in values) - 1) / 2)
 
 
@@ -74,7 +74,7 @@ def test_the_direction_of_every_member_counts(name: str) -> None:
     better = {m: np.arange(5.0) if PROXIES[m].direction == "higher" else -np.arange(5.0) for m in card.members}
     assert card.direction == "higher"
     assert (np.diff(card.score(better)) > 0).all()
-    for member in card.members:  # each decides between equals
+    for member in card.members:  # each member decides if the others are tied
         tied = dict.fromkeys(card.members, np.zeros(5)) | {member: better[member]}
         assert (np.diff(card.score(tied)) > 0).all()
 
@@ -144,15 +144,15 @@ def test_names_are_split_into_what_is_computed_and_what_is_ranked() -> None:
 
 @pytest.mark.parametrize(("wrong", "right"), [("votes", "vote"), ("te-nas", "te_nas"), ("vkdnw_ag", "vkdnw_agg")])
 def test_a_misspelt_aggregate_is_suggested(wrong: str, right: str) -> None:
-    for names in (split, alone):
+    for names in (split, only_proxies):
         with pytest.raises(UnknownNameError, match=rf"did you mean .*\b{right}\b"):
             names([wrong])
 
 
 def test_one_network_has_no_aggregate() -> None:
-    assert alone(["params"]) == [PROXIES["params"]]
-    with pytest.raises(ConfigError, match="az_nas ranks networks within a pool"):
-        alone(["params", "az_nas"])
+    assert only_proxies(["params"]) == [PROXIES["params"]]
+    with pytest.raises(ConfigError, match="got az_nas, which ranks networks within a pool"):
+        only_proxies(["params", "az_nas"])
 
 
 def test_a_pool_has_a_name_whatever_its_order() -> None:

@@ -1,4 +1,4 @@
-"""Images, labels and weights that no score can be made of, with and without a path from the images to the logits."""
+"""Images, labels and weights that give no score, with and without a path from the images to the logits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def scores(net: nn.Module, x: Tensor, y: Tensor | None) -> dict[str, Score]:
     return {s.proxy: s for s in score_all(net, x, y, EVERY)}
 
 
-def numbers(found: dict[str, Score]) -> set[str]:
+def finite(found: dict[str, Score]) -> set[str]:
     return {name for name, score in found.items() if score.status == "ok"}
 
 
@@ -67,45 +67,45 @@ def test_most_proxies_read_something() -> None:
 
 
 @pytest.mark.parametrize("pixel", [math.nan, math.inf, -math.inf])
-def test_a_pixel_that_is_no_number(net: nn.Module, pixel: float, batch: Batch) -> None:
+def test_a_pixel_that_is_not_finite(net: nn.Module, pixel: float, batch: Batch) -> None:
     clean, x = scores(net, *batch), batch[0].clone()
     x[5, 1, 8, 8] = pixel
     found = scores(net, x, batch[1])
-    assert numbers(found) & READ_IMAGES == set()
+    assert finite(found) & READ_IMAGES == set()
     assert as_before(found, clean, set(PROXIES) - READ_IMAGES)
 
 
 @pytest.mark.parametrize(
     "name", ["stem.0.weight", "stem.1.bias", "cells.0.layers.0.op.1.weight", "classifier.weight", "classifier.bias"]
 )
-def test_a_weight_that_is_no_number(net: nn.Module, name: str, batch: Batch) -> None:
+def test_a_weight_that_is_not_finite(net: nn.Module, name: str, batch: Batch) -> None:
     clean = scores(net, *batch)
     net.get_parameter(name).data.view(-1)[0] = math.nan
     found = scores(net, *batch)
     reading = READ_WEIGHTS - ({"l2_norm"} if name.endswith("bias") else set())
-    assert numbers(found) & reading == set()
+    assert finite(found) & reading == set()
     assert as_before(found, clean, set(PROXIES) - reading)
 
 
-def test_a_logit_that_is_no_number(net: nn.Module, batch: Batch) -> None:
+def test_a_logit_that_is_not_finite(net: nn.Module, batch: Batch) -> None:
     net.get_parameter("classifier.bias").data[3] = math.inf
-    assert numbers(scores(net, *batch)) & {*DIFFERENTIATE_THE_LOSS, "near"} == set()
+    assert finite(scores(net, *batch)) & {*DIFFERENTIATE_THE_LOSS, "near"} == set()
 
 
 class _Steep(nn.Module):
-    """What it is given, with a slope that is no number."""
+    """The identity, with a gradient of NaN."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x + (x * 0).sqrt() * 0
 
 
 @pytest.mark.parametrize("net", ["path"], indirect=True)
-def test_a_gradient_that_is_no_number(net: nn.Module, batch: Batch) -> None:
+def test_a_gradient_that_is_not_finite(net: nn.Module, batch: Batch) -> None:
     clean = scores(net, *batch)
     net.get_submodule("cells.2.layers.0.op").append(_Steep())
     found = scores(net, *batch)
-    assert numbers(found) & DIFFERENTIATE == set()
-    others = {name for name in set(PROXIES) - DIFFERENTIATE if not name.startswith("meco")}  # which reads every module
+    assert finite(found) & DIFFERENTIATE == set()
+    others = {name for name in set(PROXIES) - DIFFERENTIATE if not name.startswith("meco")}  # meco reads every module
     assert as_before(found, clean, others)
 
 
@@ -155,7 +155,7 @@ def test_one_image(net: nn.Module, batch: Batch) -> None:
     assert refused == parted | {name for name, proxy in PROXIES.items() if proxy.least_images > 1}
     constant = {"az_expressivity", "az_progressivity", "zen", "phi"}
     reached = found["grad_norm"].value > 0
-    assert numbers(found) == set(PROXIES) - refused - (set() if reached else constant)
+    assert finite(found) == set(PROXIES) - refused - (set() if reached else constant)
 
 
 @pytest.mark.parametrize("images", [2, 3])

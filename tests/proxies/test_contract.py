@@ -1,4 +1,4 @@
-"""What every registered proxy promises, whatever its formula."""
+"""The contract of every registered proxy, for any formula."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_the_network_is_left_as_it_was(name: str, batch: Batch) -> None:
     net.stem[0].weight.grad = torch.ones_like(net.stem[0].weight)
     before = copy.deepcopy(net)
     gradients = {key: parameter.grad for key, parameter in net.named_parameters()}
-    numbers = torch.get_rng_state()
+    random_state = torch.get_rng_state()
     x = batch[0].clone()
     one(name, net, *batch)
-    assert torch.equal(torch.get_rng_state(), numbers)
+    assert torch.equal(torch.get_rng_state(), random_state)
     assert torch.equal(batch[0], x)
     assert batch[0].grad is None
     for (key, now), then in zip(net.state_dict().items(), before.state_dict().values(), strict=True):
@@ -81,12 +81,12 @@ def test_the_network_is_left_as_it_was(name: str, batch: Batch) -> None:
 
 @pytest.mark.parametrize("name", PROXIES)
 def test_the_score_is_deterministic_and_independent_of_the_others(name: str, batch: Batch) -> None:
-    alone = one(name, cell(), *batch).value
-    assert math.isfinite(alone)
+    expected = one(name, cell(), *batch).value
+    assert math.isfinite(expected)
     torch.manual_seed(99)  # the global state must not matter
-    assert one(name, cell_with_other_noise(), *batch).value == alone
+    assert one(name, cell_with_other_noise(), *batch).value == expected
     together, backwards = all_values(batch, 1), all_values(batch, -1)
-    assert together[name] == backwards[name] == alone
+    assert together[name] == backwards[name] == expected
 
 
 TOGETHER: dict[int, dict[str, float]] = {}
@@ -111,7 +111,7 @@ def test_gradients_need_not_be_enabled_by_the_caller(name: str, batch: Batch) ->
     assert score.value == one(name, cell(), *batch).value
 
 
-# Noise and crops are drawn by position, zico and l_swag cut the batch in parts, meco and near look at the first image.
+# Noise and crops are drawn by position, zico and l_swag split the batch, meco and near read the first images.
 BY_POSITION = {name for name, proxy in PROXIES.items() if "noise" in proxy.reads} | {
     "linear_regions",
     "zico",
@@ -151,8 +151,8 @@ def test_memory_layout_does_not_matter(name: str, batch: Batch) -> None:
     assert one(name, turned, x, y).value == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
-# Every block gives zeros: correlations, shares of no variance and ratios of zeros do not exist, and the logarithm of a
-# distance of zero is -inf. hnas has a kernel, of the classifier's bias.
+# Every block gives zeros. Correlations, shares of zero variance and ratios of zeros are then NaN, and the logarithm of
+# a distance of zero is -inf. The kernel of hnas comes from the bias of the classifier.
 NO_PATH_STATUS = {
     "jacob_cov": "nan",
     "ntk_condition": "nan",
@@ -169,7 +169,7 @@ def test_a_network_without_a_path_ends_in_a_status(name: str, batch: Batch) -> N
     score = one(name, cell(NO_PATH), *batch)
     assert score.status in STATUSES
     assert (score.status == "ok") == math.isfinite(score.value)
-    # One image a class: epe_nas compares none, so it is a constant.
+    # With one image per class epe_nas compares no images, so it is a constant.
     assert score.status == NO_PATH_STATUS.get(name, "ok")
 
 
@@ -194,7 +194,7 @@ def vgg(*middle: nn.Module, channels: int = 8) -> nn.Module:
 
 
 class Tokens(nn.Module):
-    """A vision transformer in small."""
+    """A small vision transformer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -280,7 +280,7 @@ NETWORKS = {
     "tied weights": Tied,
     "unused head": Auxiliary,
 }
-# Which proxies say why they do not apply; all others must give a finite score.
+# Proxies that have the status not_applicable; all others must give a finite score.
 NO_TRIPLE = {name for name in PROXIES if name.startswith("eznas")}
 NO_RELU_MAP = {"swap", "swap.regularised", "l_swag", "linear_regions"}
 NO_RELU = {"naswot", "naswot.eval", "naswot.as_released", "wrcor", *NO_RELU_MAP}
@@ -290,12 +290,12 @@ STRUCTURE = {"params", "l2_norm", "conv_count", "relu_count", "vkdnw_dim", "tpc"
 NOT_APPLICABLE: dict[str, set[str]] = {
     "groups": {*NO_TRIPLE, "linear_regions"},
     "depthwise": {*NO_TRIPLE, "linear_regions"},
-    "dilation": set(),  # stem, norm and ReLU are a Conv-BatchNorm-ReLU triple, as where no ReLU comes first
+    "dilation": set(),  # stem, norm and ReLU are a Conv-BatchNorm-ReLU triple
     "no norm": NO_TRIPLE,
     "GELU": NO_TRIPLE | NO_RELU,
     "SiLU": NO_TRIPLE | NO_RELU,
     "GroupNorm": {*NO_TRIPLE, "linear_regions"},
-    # Its layers take 16 x 16 pixels, which crops are not.
+    # Its layers take 16 x 16 pixels, but crops have 4 x 4.
     "linear only": {*NO_TRIPLE, *NO_RELU_MAP, *NO_BLOCKS, *NO_POOLING, "tpc"},
     "transformer": NO_TRIPLE | NO_RELU | NO_BLOCKS | NO_POOLING,
     "stateless norm": {"zen"},
@@ -304,7 +304,7 @@ NOT_APPLICABLE: dict[str, set[str]] = {
     "called by keyword": set(),
     "a scalar parameter": set(),
     "tied weights": {*NO_TRIPLE, *NO_BLOCKS, "wrcor"},
-    # The norm of the only triple does not run; what is defined last is taken for the classifier.
+    # The norm of the only triple does not run. The module that is defined last is taken for the classifier.
     "unused head": {"eznas_b", "eznas_b.as_printed", "linear_regions"},
     "tuple output": set(PROXIES) - STRUCTURE,
 }
@@ -335,6 +335,6 @@ def test_equal_seeds_give_equal_scores(batch: Batch) -> None:
     first, second, other = scores(5), scores(5), scores(6)
     assert [s.value for s in first] == [s.value for s in second]
     equal = {a.proxy for a, b in zip(first, other, strict=True) if same(a.value, b.value)}
-    # Structure, a count that saturates at 2^8 patterns, and classes of one image each.
+    # Equal are: structure, a count that saturates at 2^8 patterns, and a comparison of classes of one image each.
     structure = STRUCTURE - {"l2_norm"} | {"macs"}
     assert equal == {*structure, "swap", "swap.regularised", "epe_nas"}

@@ -25,7 +25,7 @@ def signs(*shape: int, seed: int = 0) -> Tensor:
 
 
 def singular(k: int, n: int, deficiency: int = 1, seed: int = 0) -> Tensor:
-    """Matrices of -1, 0 and 1 in which rows are half the sum of two others, or minus another one."""
+    """Return matrices of -1, 0 and 1 in which some rows are half the sum of two others, or minus another row."""
     matrices = signs(k, n, n, seed=seed)
     for i in range(deficiency):
         other = i + 1 if n > 2 * deficiency else i
@@ -34,7 +34,7 @@ def singular(k: int, n: int, deficiency: int = 1, seed: int = 0) -> Tensor:
 
 
 def bareiss(matrix: Tensor) -> int:
-    """Fraction-free elimination: exact in whole numbers."""
+    """Return the determinant by fraction-free elimination, which is exact for integers."""
     rest, sign, previous = np.array([[int(x) for x in row] for row in matrix.tolist()], dtype=object), 1, 1
     while len(rest) > 1:
         rows = np.flatnonzero(rest[:, 0])
@@ -48,7 +48,7 @@ def bareiss(matrix: Tensor) -> int:
 
 
 def check(matrices: Tensor) -> list[int]:
-    """Compare with elimination in whole numbers, and return the determinants."""
+    """Compare determinants with exact elimination in integers, and return them."""
     sign, logarithm = slogdet(matrices)
     expected = [bareiss(m) for m in matrices.flatten(0, -3)]
     assert sign.flatten().tolist() == [(d > 0) - (d < 0) for d in expected]
@@ -61,7 +61,7 @@ def check(matrices: Tensor) -> list[int]:
 
 @pytest.fixture
 def eliminated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many matrices each call found modulo primes."""
+    """Return a list that gets the number of matrices that each call computes modulo primes."""
     counts = []
     exact = determinants._exact
 
@@ -90,7 +90,7 @@ def test_determinants_of_masks_are_exact(n: int) -> None:
 
 @pytest.mark.parametrize("bound", [2, 9, 1000, 10**6, 2**24])
 @pytest.mark.parametrize("n", [2, 7, 20, 32])
-def test_determinants_of_larger_numbers_are_exact(n: int, bound: int) -> None:
+def test_determinants_of_larger_integers_are_exact(n: int, bound: int) -> None:
     matrices = torch.randint(-bound, bound + 1, (4, n, n), generator=random(n))
     matrices[2, -1] = matrices[2, 0] + matrices[2, 1] if n > 2 else matrices[2, 0]
     matrices[3, :, -1] = -matrices[3, :, 0]
@@ -98,8 +98,8 @@ def test_determinants_of_larger_numbers_are_exact(n: int, bound: int) -> None:
 
 
 @pytest.mark.parametrize("n", [16, 20, 30])
-def test_small_determinants_of_large_numbers_are_exact(n: int, eliminated: list[int]) -> None:
-    # The products of triangles with ones on the diagonal, but for one number.
+def test_small_determinants_of_large_integers_are_exact(n: int, eliminated: list[int]) -> None:
+    # Products of triangular matrices with ones on the diagonal, except for one entry that is the determinant.
     last = [1, -1, 2, -3, 12345, 0]
     lower, upper = (torch.randint(-9, 10, (len(last), n, n), generator=random(s)).double() for s in (1, 2))
     lower, upper = lower.tril(-1) + torch.eye(n), upper.triu(1) + torch.eye(n)
@@ -131,7 +131,7 @@ def test_no_singular_matrix_passes(n: int, k: int) -> None:
 def test_round_off_of_lu_is_no_determinant() -> None:
     matrices = singular(50, 32)
     found = [torch.linalg.det(m) for m in (matrices, matrices.mT.contiguous())]
-    # What a threshold of 1/2 takes for a determinant, and of another sign in another layout.
+    # A threshold of 1/2 would keep these, and their sign depends on the layout.
     assert all((d.abs() > 1).sum() > 10 for d in found)
     assert (found[0].sign() != found[1].sign()).any()
     assert not slogdet(matrices)[0].any()
@@ -139,7 +139,7 @@ def test_round_off_of_lu_is_no_determinant() -> None:
 
 
 @pytest.mark.parametrize("n", [16, 24, 32, 48, 64])
-def test_lu_answers_for_regular_signs(n: int, eliminated: list[int]) -> None:
+def test_regular_signs_have_the_result_of_lu(n: int, eliminated: list[int]) -> None:
     matrices = signs(2000 if n <= 32 else 100, n, n)
     sign, logarithm = slogdet(matrices)
     regular = sign != 0
@@ -152,7 +152,7 @@ def test_lu_answers_for_regular_signs(n: int, eliminated: list[int]) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 17, 32, 64, 200])
-def test_other_numbers_have_the_answer_of_lu(n: int, eliminated: list[int]) -> None:
+def test_matrices_that_are_not_of_integers_have_the_result_of_lu(n: int, eliminated: list[int]) -> None:
     matrices = torch.randn(6, n, n, generator=random(n), dtype=torch.float64)
     matrices[1] = singular(1, n, n // 2)[0] * 0.1
     matrices[2] = singular(1, n, n // 2)[0] * 2.0**32
@@ -169,7 +169,7 @@ def test_other_numbers_have_the_answer_of_lu(n: int, eliminated: list[int]) -> N
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_has_the_answer_of_lu(number: float) -> None:
+def test_matrices_that_are_not_finite_have_the_result_of_lu(number: float) -> None:
     matrices = torch.stack([torch.full((5, 5), number), torch.eye(5), signs(5, 5), singular(1, 5)[0]])
     matrices[1:3, 2, 3] = number
     sign, logarithm = slogdet(matrices)
@@ -177,10 +177,10 @@ def test_what_is_not_finite_has_the_answer_of_lu(number: float) -> None:
     torch.testing.assert_close(logarithm[:3], theirs.logabsdet.double(), equal_nan=True)
     assert torch.equal(sign[:3], theirs.sign.double())
     assert not logarithm[0].isfinite()
-    assert (sign[3].item(), logarithm[3].item()) == (0, -math.inf)  # whatever is beside it
+    assert (sign[3].item(), logarithm[3].item()) == (0, -math.inf)  # whatever else is in the batch
 
 
-def test_doubts_that_are_too_large_have_the_answer_of_lu(eliminated: list[int]) -> None:
+def test_doubts_that_are_too_large_have_the_result_of_lu(eliminated: list[int]) -> None:
     matrices = singular(2, 300)
     assert torch.equal(slogdet(matrices)[1], torch.linalg.slogdet(matrices).logabsdet)
     assert not eliminated
@@ -214,8 +214,8 @@ def test_neither_layout_nor_batch_matters(n: int) -> None:
         matrices.to(torch.int8),
     ):
         assert torch.equal(torch.stack(slogdet(other)), whole)
-    alone = torch.stack([torch.stack(slogdet(m)) for m in matrices.flatten(0, 1)], dim=1)
-    assert torch.equal(alone.reshape(whole.shape), whole)
+    one_by_one = torch.stack([torch.stack(slogdet(m)) for m in matrices.flatten(0, 1)], dim=1)
+    assert torch.equal(one_by_one.reshape(whole.shape), whole)
 
 
 def _gradient(activation: Tensor, gradient: Tensor) -> Tensor:
@@ -227,7 +227,7 @@ def test_gradients_of_a_benchmark_network(real_data: Path, eliminated: list[int]
     tap = Tap(ONES, at=first_of_triples, reduce=_gradient, side="input")
     net = space.build(space.architecture(9000), TASKS["cifar10"], 0)
     probe = Probe(net, DATASETS["cifar10"](real_data).probe_batch(16, 0).x, plan=[tap])
-    # The largest maps, where LU's round-off of a singular matrix is of the size of determinants.
+    # In the largest maps, the round-off of LU for a singular matrix is as large as determinants.
     gradients = [g.sign() for _, g in probe.tap(tap) if g.shape[-1] == 32]
     assert not gradients[0].is_contiguous()
     for gradient in gradients[:4]:
@@ -247,7 +247,7 @@ def test_primes_are_primes() -> None:
     for prime in primes:
         assert all(pow(base, prime - 1, prime) == 1 for base in (2, 3, 5, 7))
         assert all(prime % d for d in range(2, 2000))
-    # Those of the largest doubt, all above the one that their number is computed with.
+    # The largest doubt needs this many primes, all above the bound that their count is computed with.
     count = int(math.log(4 * determinants.LARGEST_DOUBT) // math.log(determinants._LEAST_PRIME)) + 1
     assert math.prod(determinants._primes(count).tolist()) > 4 * int(determinants.LARGEST_DOUBT)
     assert min(determinants._primes(count)) > determinants._LEAST_PRIME

@@ -1,4 +1,4 @@
-"""Properties that follow from the formulas, and values on networks small enough to do by hand."""
+"""Properties that follow from the formulas, and scores of networks that are small enough for a hand calculation."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_loss_does_not_see_a_constant_added_to_all_logits(name: str, doubles
 
 
 def test_a_convolution_before_a_norm_is_scale_invariant(doubles: Batch) -> None:
-    # snip sees w g: scaling w by c scales g by 1/c, up to the norm's epsilon.
+    # snip reads w g, and scaling w by c scales g by 1/c, except for the epsilon of the norm.
     net = body()
     net[1].eps = net[4].eps = 1e-14
     before = score("snip", net, *doubles)

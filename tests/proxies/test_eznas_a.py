@@ -18,7 +18,7 @@ NETS = sorted(path.stem for path in (SYNTHETIC / "nets").glob("*.npz"))
 
 
 def determinant(matrix: list[list[int]]) -> int:
-    """Fraction-free elimination (Bareiss): exact in whole numbers."""
+    """Return the determinant by fraction-free elimination (Bareiss), which is exact for integers."""
     rows, sign, previous = [list(row) for row in matrix], 1, 1
     for k in range(len(rows) - 1):
         pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
@@ -47,7 +47,7 @@ def test_determinants_are_exact(net: str) -> None:
     signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
     gradients = Tap(signs.source, at=first_of_triples, reduce=_gradient, side="input")
     probe = Probe(load(SYNTHETIC / "nets" / f"{net}.npz").double(), x, plan=[signs, gradients])
-    # Four triples suffice: elimination in whole numbers is slow.
+    # Four triples suffice, because exact elimination is slow.
     for (_, score), (_, gradient) in list(zip(probe.tap(signs), probe.tap(gradients), strict=True))[-4:]:
         matrices = gradient.sign().to(torch.int64).flatten(0, 1)[:40].tolist()
         ours = SIGNS.reduce(gradient, gradient.flatten(0, 1)[:40][None])
@@ -57,7 +57,7 @@ def test_determinants_are_exact(net: str) -> None:
 
 @pytest.mark.parametrize("net", NETS)
 def test_the_reference_differs_only_by_its_round_off(net: str) -> None:
-    """A singular matrix scores 0; the reference gives one half to some of them, as round-off decides."""
+    """Singular matrices score 0, but the round-off of the reference gives some of them one half."""
     with (SYNTHETIC / "values.csv").open(newline="") as stream:
         (reference,) = (
             float(row["value"])
@@ -76,7 +76,7 @@ def test_singular_signs_score_nothing_in_any_layout() -> None:
     signs = torch.randint(0, 2, (2, 20, 32, 32), generator=torch.Generator().manual_seed(0)).float() * 2 - 1
     signs[:, :, 9] = (signs[:, :, 17] + signs[:, :, 30]) / 2
     left = torch.linalg.slogdet(signs.double())
-    assert ((left.sign > 0) & (left.logabsdet > 1)).any(), "LU's round-off does not matter, so this shows nothing"
+    assert ((left.sign > 0) & (left.logabsdet > 1)).any(), "round-off of LU does not matter, so this shows nothing"
     for layout in (torch.contiguous_format, torch.channels_last):
         assert SIGNS.reduce(signs, signs.contiguous(memory_format=layout)) == 0
     signs[:, ::2, 9] = 1
@@ -95,7 +95,7 @@ def test_triples_of_the_benchmark_are_relu_conv_norm() -> None:
 
 def test_cells_without_convolutions_fall_back_to_conv_norm_relu() -> None:
     net = load(SYNTHETIC / "nets" / "n09_convfree_mixed.npz")
-    # The stem, both convolutions of the first reduction, and the second one of the other: as the reference paired them.
+    # The reference pairs the stem, both convolutions of the first reduction, and the second one of the other reduction.
     assert first_of_triples(net) == ("stem.0", "cells.1.conv_a.op.1", "cells.1.conv_b.op.1", "cells.3.conv_b.op.1")
 
 

@@ -1,4 +1,4 @@
-"""The formulas of proxies for which no code of the authors gave values, written another way: loops, NumPy, by hand."""
+"""Proxies without values of the authors' code, compared with their formulas in loops, in NumPy or by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zcbench.proxies.probe import Probe
 
 Batch = tuple[Tensor, Tensor]
 Array = NDArray[np.float64]
-LAYERS = (0, 3, 8)  # of `body`
+LAYERS = (0, 3, 8)  # the layers of `body`
 
 
 def score(name: str, net: nn.Module, x: Tensor, y: Tensor | None = None, **options: object) -> float:
@@ -104,7 +104,7 @@ def test_gradsign_of_equal_images_is_their_number_but_for_weights_without_a_grad
 
 
 def parts(net: nn.Module, x: Tensor, y: Tensor, count: int) -> list[Array]:
-    """The gradients of every layer of `body`, `(count, weights)`."""
+    """Return the gradients of every layer of `body` on equal parts of the images, `(count, weights)`."""
     weights, found = [net[i].weight for i in LAYERS], []
     for images, labels in zip(torch.chunk(x, count), torch.chunk(y, count), strict=True):
         found.append(torch.autograd.grad(nn.functional.cross_entropy(net(images), labels), weights))
@@ -119,7 +119,7 @@ def test_l_swag_equals_its_formula(doubles: Batch) -> None:
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, 2.5])
-def test_zico_bc_subtracts_what_sizes_say(beta: float, doubles: Batch) -> None:
+def test_zico_bc_subtracts_a_bias_from_the_sizes_of_maps(beta: float, doubles: Batch) -> None:
     zico = sum(np.log((np.abs(g).mean(0) / g.std(0)).sum()) for g in parts(body(), *doubles, 2))
     bias = math.log(16 * 16 / math.sqrt(5)) + math.log(8 * 8 / math.sqrt(7)) + math.log(1 / math.sqrt(10))
     value = PROXIES["zico_bc"].function(Probe(body(), *doubles), beta=beta)  # type: ignore[call-arg]
@@ -175,7 +175,7 @@ def test_meco_opt_of_sixteen_channels(doubles: Batch) -> None:
 
 
 class Cells(nn.Module):
-    """ReLUs before, in and after blocks."""
+    """A network with ReLUs before, in and after its blocks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_wrcor_leaves_out_correlations_with_a_constant_row(doubles: Batch) -> No
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(768, 9, bias=False), nn.ReLU(), nn.Linear(9, 10)).double()
     x = doubles[0].clone()
-    x[0] = 0  # zeros enter the ReLU, and nothing comes back through it
+    x[0] = 0  # the ReLU gets zeros, and no gradient passes it
     assert score("wrcor", net, x, doubles[1]) == -math.inf
 
 
@@ -244,7 +244,7 @@ def test_tpc_by_hand(convolution: nn.Conv2d, inside: float) -> None:
 
 
 def kernel(net: nn.Module, x: Tensor, y: Tensor) -> Array:
-    """Of the logits of the labels of `body`, by a loop over images."""
+    """Return the kernel of the logits of the labels of `body`, by a loop over images."""
     parameters = [p for i in LAYERS for p in net[i].parameters()]
     logits = net(x)
     rows = [torch.autograd.grad(logits[n, c], parameters, retain_graph=True) for n, c in enumerate(y)]

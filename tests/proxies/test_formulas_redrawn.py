@@ -1,4 +1,4 @@
-"""As test_formulas.py, of proxies that draw the weights anew."""
+"""Proxies that draw new weights, compared with their formulas in loops, in NumPy or by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zcbench.proxies.vkdnw import _factor
 Batch = tuple[Tensor, Tensor]
 Net = TypeVar("Net", bound=nn.Module)
 Array = NDArray[np.float64]
-LAYERS = (0, 3, 8)  # of `body`
+LAYERS = (0, 3, 8)  # the layers of `body`
 
 
 def score(name: str, net: nn.Module, x: Tensor, y: Tensor | None = None, **options: object) -> float:
@@ -59,7 +59,7 @@ def fan_out(weight: Tensor) -> float:
 
 
 def redrawn(net: Net, deviation: Callable[[Tensor], float]) -> Net:
-    """Seed 0, weights in definition order, biases zero."""
+    """Return a network with weights drawn by seed 0, in definition order, and biases of zero."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for module in net.modules():
@@ -104,7 +104,7 @@ def test_phi_estimates_the_frobenius_norm() -> None:
     values = [score("phi", net, x, inputs={"noise": x, "noise2": drawn(x, 2 + i)}) for i in range(4)]
     redrawn(net, lambda weight: 1.0)
     frobenius = jacobian(lambda i: net[:6](i).flatten(), image).norm().item()
-    # The mean of norms is below the root of the mean square, here by a few percent; 2,000 directions.
+    # The mean of norms is below the root of the mean square, by a few percent for these 2,000 directions.
     assert 0.9 * frobenius < math.exp(np.mean(values)) < frobenius
 
 
@@ -204,14 +204,14 @@ def test_linear_regions_refuses_what_cannot_be_made_thin(layers: list[nn.Module]
 
 
 def of_signs(gradient: Tensor) -> float:
-    """The norm of sigmoid(log det), determinants of matrices of signs rounded to the whole numbers that they are."""
+    """Return the norm of sigmoid(log det) of matrices of signs, with determinants rounded to integers."""
     determinants = np.rint(np.linalg.det(np.sign(gradient.numpy())))
     values = np.where(determinants < 0, 0.5, np.maximum(determinants, 0) / (1 + np.maximum(determinants, 0)))
     return float(np.linalg.norm(values))
 
 
 def sums_of_logits(net: nn.Sequential, x: Tensor, *names: int) -> tuple[Tensor, ...]:
-    """The gradients of the sum of all logits at the inputs of modules."""
+    """Return the gradients of the sum of all logits at the inputs of modules."""
     entering, a = {}, x.clone().requires_grad_()
     for i, module in enumerate(net):
         entering[i] = a
@@ -220,7 +220,7 @@ def sums_of_logits(net: nn.Sequential, x: Tensor, *names: int) -> tuple[Tensor, 
 
 
 def test_eznas_a_of_stacks(doubles: Batch) -> None:
-    # Two ReLU-Conv-BatchNorm triples: the stem and the last ReLU belong to none.
+    # There are two ReLU-Conv-BatchNorm triples; the stem and the last ReLU belong to none.
     torch.manual_seed(0)
     more = [nn.Conv2d(7, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU()]
     net = nn.Sequential(*body()[:6], *more, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 10)).double()
@@ -243,7 +243,7 @@ def test_eznas_a_as_printed_reads_kernels(doubles: Batch) -> None:
 
 
 def conv_norm_relu() -> nn.Sequential:
-    """No ReLU comes first, so the triple is Conv-BatchNorm-ReLU."""
+    """Return a network whose triple is Conv-BatchNorm-ReLU, because no ReLU comes first."""
     torch.manual_seed(0)
     layers = (nn.Conv2d(3, 5, 3, padding=1), nn.BatchNorm2d(5), nn.ReLU())
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 10)).double()
@@ -263,7 +263,7 @@ def of_difference(difference: Tensor) -> float:
 
 
 @pytest.mark.parametrize(("net", "place"), [(body, 3), (conv_norm_relu, 0)])
-def test_eznas_b_as_printed_reads_what_comes_back_at_the_convolution(
+def test_eznas_b_as_printed_reads_the_gradient_at_the_convolution(
     net: Callable[[], nn.Sequential], place: int, doubles: Batch
 ) -> None:
     noise = drawn(doubles[0], 6)
@@ -324,7 +324,7 @@ def test_az_trainability_in_numpy(doubles: Batch) -> None:
 def test_az_trainability_is_at_most_zero(seed: int, doubles: Batch) -> None:
     # 2 - s - 1 / (s + e) is largest at s = 1 - e, where it is e.
     assert score("az_trainability", stack(), doubles[0], seed=seed) <= 1e-6
-    # A block that turns every sign around is as good as one can be but for the chance correlation of its channels.
+    # A block that inverts every sign is as good as possible, except for chance correlations of its channels.
     turned = stack(Turn(), Turn(), Turn())
     assert score("az_trainability", stack(), doubles[0], seed=seed) < score(
         "az_trainability", turned, doubles[0], seed=seed

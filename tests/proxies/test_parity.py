@@ -1,4 +1,4 @@
-"""Every value of the authors' code that is at hand, on stored weights and batches."""
+"""Proxies compared with all available values of the authors' code, on stored weights and batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLIC = [
     "n11_random",
     "n11_random_N5",
 ]
-# No code of the authors gave values for these; test_formulas*.py and test_equivalences.py have their formulas.
+# There are no values of the authors' code for these; test_formulas*.py and test_equivalences.py have their formulas.
 WITHOUT_REFERENCE = {
     "accuracy_at_init",
     "conv_count",
@@ -68,12 +68,12 @@ def test_inputs_are_the_ones_the_values_were_made_with() -> None:
     drawn = batches(SYNTHETIC)
     for name, key in (("x", "synthetic_16"), ("noise", "noise"), ("noise2", "noise2")):
         x = drawn[key][0].double()
-        # The stream may differ in the last bits between instruction sets; the recipe says by how much.
+        # The draws may differ in the last bits between instruction sets, within these tolerances.
         assert x.norm().item() == pytest.approx(float(recipe[name]["l2"]), rel=1e-7)
         assert x.sum().item() == pytest.approx(float(recipe[name]["sum"]), abs=5e-3)
     digest = hashlib.sha256(drawn["synthetic_16"][0].numpy().tobytes()).hexdigest()
     if digest != recipe["x"]["sha256"]:
-        pytest.skip("this CPU draws other last bits; values are compared all the same")
+        pytest.skip("the draws of this CPU differ in the last bits; the other tests compare values all the same")
 
 
 def test_synthetic_networks() -> None:

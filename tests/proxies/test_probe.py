@@ -55,12 +55,12 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
     return probe
 
 
-# By hand from the definitions. Forwards of the whole set, 27: the images, also in eval mode and without a graph (3),
-# two halves and four quarters (6), synflow with and without norms (2), Gaussian weights for swap, zen, phi (5),
-# fan-in weights on noise in train and in eval mode (2), fan-out weights on images and perturbed ones without a graph,
-# with one each, and on noise (5), thin (1), and a vectorised pass each for loss, sum and logits of images alone (3).
-# Backwards, 22: loss, loss twice over (2), sum and label of all and of each (4) on the images, parts (6), synflow (2),
-# signs (1), fan-out weights (3), images alone (3).
+# The counts follow by hand from the definitions. All proxies together take 27 forward passes: on the images, also in
+# eval mode and without a graph (3), on two halves and four quarters (6), synflow with and without norms (2), Gaussian
+# weights for swap, zen and phi (5), fan-in weights on noise in train and in eval mode (2), fan-out weights on images
+# and perturbed images without a graph, with one each, and on noise (5), thin (1), and per image for loss, sum and
+# logits (3). They take 22 backward passes: loss (1), loss twice for grasp (2), sum and label of all and of each (4) on
+# the images, parts (6), synflow (2), signs (1), fan-out weights (3), per image (3).
 @pytest.mark.parametrize(
     ("names", "forwards", "backwards"),
     [
@@ -172,7 +172,7 @@ def _fail(activation: Tensor) -> float:
 
 @pytest.mark.parametrize("images", [1, 2])
 def test_a_tap_at_an_input_leaves_strides_as_they_are(images: int) -> None:
-    """Torch takes a batch of one in another stride for one in another layout, and convolves in another way."""
+    """Torch takes a batch of one with other strides for another memory layout, and uses another convolution."""
     seen = []
 
     class Watched(nn.Conv2d):
@@ -190,7 +190,7 @@ def test_a_tap_at_an_input_leaves_strides_as_they_are(images: int) -> None:
     assert seen[0] == seen[1]
 
 
-def test_a_tap_that_fails_leaves_the_others_of_its_pass_alone(batch: Batch) -> None:
+def test_a_tap_that_fails_does_not_stop_the_others_of_its_pass(batch: Batch) -> None:
     broken = Tap(DATA, at=layers, reduce=_fail)
     probe = Probe(small(), *batch, plan=[broken, *PROXIES["naswot"].needs])
     with pytest.raises(ArithmeticError, match="planted"):
@@ -203,7 +203,7 @@ def _fail_per_image(gradients: dict[str, Tensor]) -> Tensor:
     raise ArithmeticError("planted")
 
 
-def test_a_reduction_per_image_that_fails_leaves_the_others_of_its_pass_alone(batch: Batch) -> None:
+def test_a_reduction_per_image_that_fails_does_not_stop_the_others_of_its_pass(batch: Batch) -> None:
     (needed,) = PROXIES["gradsign"].needs
     assert isinstance(needed, PerImage)
     broken = PerImage(needed.backward, of="parameters", reduce=_fail_per_image)
@@ -225,11 +225,11 @@ def test_a_block_that_returns_no_activation_refuses_only_those_that_follow_signs
 
     net = nn.Sequential(nn.Conv2d(3, 4, 3), Split(), Join(), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     expressivity, trainability = PROXIES["az_expressivity"], PROXIES["az_trainability"]
-    alone = expressivity.function(Probe(net, *batch, plan=expressivity.needs))
+    expected = expressivity.function(Probe(net, *batch, plan=expressivity.needs))
     together = Probe(net, *batch, plan=(*trainability.needs, *expressivity.needs))
-    with pytest.raises(NotApplicableError, match="no activation"):
+    with pytest.raises(NotApplicableError, match="expected an activation"):
         trainability.function(together)
-    assert expressivity.function(together) == alone
+    assert expressivity.function(together) == expected
 
 
 def test_a_pass_that_fails_is_not_run_again(batch: Batch) -> None:
@@ -264,7 +264,7 @@ def test_memory_goes_with_the_probe(batch: Batch) -> None:
     gc.disable()
     try:
         probe = weakref.ref(planned(tuple(PROXIES), net, batch))
-        # No cycle waits for the collector, which would keep whole graphs in memory.
+        # A reference cycle would keep whole graphs in memory until the collector runs.
         assert probe() is None
     finally:
         gc.enable()
@@ -320,7 +320,7 @@ def test_blocks_are_the_members_of_the_longest_sequence() -> None:
     assert blocks(small()) == tuple("012345678")
     assert first_block(small()) == ("0",)
     cells = nn.ModuleDict({"stem": small()[:2], "cells": nn.ModuleList(small()[:3] for _ in range(3))})
-    assert blocks(cells) == ("cells.0", "cells.1", "cells.2")  # and not the three members of a cell
+    assert blocks(cells) == ("cells.0", "cells.1", "cells.2")  # not the three members of a cell
     for net in (nn.Linear(1, 1), nn.Sequential(nn.Linear(1, 1))):
         with pytest.raises(NotApplicableError, match="sequence of blocks"):
             blocks(net)

@@ -47,9 +47,9 @@ def cells(channels: int) -> Network:
 @pytest.mark.parametrize("init", INITS)
 def test_the_network_is_left_as_it_was(init: str) -> None:
     net = cells(4)
-    before, numbers = copy.deepcopy(net.state_dict()), torch.get_rng_state()
+    before, random_state = copy.deepcopy(net.state_dict()), torch.get_rng_state()
     made = state(init, net)
-    assert torch.equal(torch.get_rng_state(), numbers)
+    assert torch.equal(torch.get_rng_state(), random_state)
     for name, tensor in net.state_dict().items():
         assert torch.equal(tensor, before[name]), name
         if tensor.is_floating_point() and (init != "given" or name not in dict(net.named_parameters())):
