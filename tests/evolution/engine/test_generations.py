@@ -13,6 +13,7 @@ from zcbench.errors import ConfigError, ProgramError, ResultsError
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.fitness import NOTHING
 from zcbench.evolution.engine.generations import evolve
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
 from zcbench.evolution.language.programs import Program, Vocabulary
 from zcbench.evolution.language.variation import Trees
@@ -110,7 +111,7 @@ def test_programs_are_valid_distinct_and_low_enough(tmp_path):
     problem = Texts()
     state = run(tmp_path, problem=problem, limit=6, config=EngineConfig(**{**vars(SMALL), "height_limit": 6}))
     words = vocabulary()
-    programs = [words.parse(text) for text, _ in state.population]
+    programs = [parse(words, text) for text, _ in state.population]
     assert len(set(programs)) == SMALL.population
     assert all(problem.valid(programs))
     assert max(program.height for program in programs) <= 6
@@ -124,7 +125,7 @@ def test_programs_that_do_the_same_count_once(tmp_path):
 
     state = run(tmp_path, problem=Sizes())
     for records in (state.population, state.hall):
-        sizes = [vocabulary().parse(text).size for text, _ in records]
+        sizes = [parse(vocabulary(), text).size for text, _ in records]
         assert len(set(sizes)) == len(sizes)
 
 
@@ -185,7 +186,7 @@ def test_of_equals_the_smallest_is_of_the_elite(tmp_path, parsimony):
     populations = []
     config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "parsimony": parsimony})
     run(tmp_path, config, Heights(), each=lambda state: populations.append(state.population))
-    before, after = ([vocabulary().parse(text) for text, _ in population] for population in populations)
+    before, after = ([parse(vocabulary(), text) for text, _ in population] for population in populations)
     heights = sorted({program.height for program in before}, reverse=True)[:3]
     least = [min(program.size for program in before if program.height == height) for height in heights]
     assert [(program.height, program.size) for program in after[:3]] == list(zip(heights, least, strict=True))
@@ -219,13 +220,13 @@ def test_parsimony_and_pareto(tmp_path):
             return [(0.5,) for _ in programs]
 
     plain = run(tmp_path / "p", EngineConfig(**{**vars(SMALL), "parsimony": 0.01}), Same())
-    sizes = [vocabulary().parse(text).size for text, _ in plain.hall]
+    sizes = [parse(vocabulary(), text).size for text, _ in plain.hall]
     assert sizes == sorted(sizes)
     assert plain.hall[0][1][0] == pytest.approx(0.5 - 0.01 * sizes[0])
     pareto = run(tmp_path / "q", EngineConfig(**{**vars(SMALL), "pareto": True}), Same())
     for text, (fitness, size) in pareto.population:
         assert fitness == 0.5
-        assert size == vocabulary().parse(text).size
+        assert size == parse(vocabulary(), text).size
 
 
 def test_the_hall_of_a_pareto_search_is_what_nobody_dominates(tmp_path):

@@ -13,6 +13,7 @@ from zcbench.evolution.data.workers import Workers
 from zcbench.evolution.engine import networks as module
 from zcbench.evolution.engine.fitness import fitness
 from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Reading
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
 from zcbench.evolution.language.programs import Vocabulary
 
@@ -56,7 +57,7 @@ def problem(*sizes, devices=1, **measure):
 
 
 def programs(*texts):
-    return [WORDS.parse(text) for text in texts]
+    return [parse(WORDS, text) for text in texts]
 
 
 def test_scores_are_means_over_instances_of_means_over_elements():

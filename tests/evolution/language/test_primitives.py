@@ -381,7 +381,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "primitives.md"
 
 
 def test_the_committed_page_is_the_one_that_the_registry_gives() -> None:
-    # python -m zcbench.evolution.language.primitives > docs/primitives.md
+    # python -m zcbench.tools.primitives > docs/primitives.md
     assert PAGE.read_text("utf-8") == page()
 
 

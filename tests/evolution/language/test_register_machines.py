@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zcbench.errors import ProgramError
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
 from zcbench.evolution.language.programs import Vocabulary
 from zcbench.evolution.language.register_machines import SCALARS, STATICS, TENSORS, Instruction, Machines, Sequential
@@ -66,7 +67,7 @@ def test_an_expression_becomes_a_program_that_computes_it(text: str) -> None:
     sequential = M.parse(text)
     assert str(M.decode(sequential)) == text
     assert M.useful(sequential) == 1
-    assert len(sequential) == len({node for node in V.parse(text).nodes() if node.args})
+    assert len(sequential) == len({node for node in parse(V, text).nodes() if node.args})
     assert M.parse(str(sequential)) == sequential
 
 

@@ -13,6 +13,7 @@ from zcbench.bench.study.config import describe, searches, studies
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.generations import check
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.discover import _check
 from zcbench.evolution.study.found import STATISTICS
@@ -43,7 +44,7 @@ def test_every_configuration_loads_and_names_what_there_is(name):
         if config.over == "statistics":
             _check(config)
             for text in config.engine.start:
-                STATISTICS.parse(text)
+                parse(STATISTICS, text)
         assert config.tracker == "none"
 
 
