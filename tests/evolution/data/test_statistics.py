@@ -446,7 +446,7 @@ def test_tensors_of_conv_norm_relu_go_by_position() -> None:
     torch.testing.assert_close(found["T4_D"], net.stem[1].train()(net.stem[0](x)).relu())
     net.stem[1] = nn.BatchNorm2d(4, affine=False)
     assert len(instances(collected(net, x, "cbr", ("T1G_D",)))) == 1
-    with pytest.raises(NotApplicableError, match=r"stem\.1, a batch norm without scale"):
+    with pytest.raises(NotApplicableError, match=r"stem\.1 is a batch norm without scale"):
         collected(net, x, "cbr")
 
 
