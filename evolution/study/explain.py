@@ -1,4 +1,4 @@
-"""What a program means: how its value answers to the sizes of a layer, on random tensors (section 5 of EZNAS)."""
+"""Explanation of a program: how its value depends on the sizes of a layer, on random tensors (section 5 of EZNAS)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..data.evaluation import CHUNK, Plan, ToScalar
 from ..data.statistics import Group, Statistics
 from ..language.programs import Program
 
-#: What is varied, one at a time; the second value of each is what the others have meanwhile.
+#: Values of the sizes that are varied one at a time, and the value of each size while another one is varied.
 KERNELS, CHANNELS, SIZES = (1, 3, 5, 7), (8, 16, 32, 64), (4, 8, 16, 32)
 USUAL = {"kernel": 3, "channels": 16, "size": 8}
 
@@ -25,13 +25,13 @@ class Response:
     """The value of a program on random tensors of one shape.
 
     Attributes:
-        factor: What is varied: `kernel`, `channels` or `size` of the activations.
-        kernel: Height and width of the convolution.
-        channels: That go in and come out.
-        size: Height and width of activations.
-        mean: Over draws, of those that are finite.
-        deviation: Standard deviation of the same.
-        finite: Share of them.
+        factor: Size that is varied: `kernel`, `channels` or `size` of the activations.
+        kernel: Height and width of the convolution's kernel.
+        channels: Number of input channels and of output channels.
+        size: Height and width of the activations.
+        mean: Mean of the finite values over all draws.
+        deviation: Standard deviation of the finite values.
+        finite: Share of the draws whose value is finite.
     """
 
     factor: str
@@ -48,19 +48,19 @@ def responses(
 ) -> list[Response]:
     """Return the response of a program to kernel size, channels and activation size.
 
-    Every terminal that it reads is drawn from N(0, 1) on its own, activations `(batch, channels, size, size)` and
-    weights `(channels, channels, kernel, kernel)`. Tensors of a network are neither normal nor independent: this says
-    what a program makes of sizes alone, as the paper's Figure 6 does.
+    Every terminal that the program reads is drawn independently from N(0, 1). Activations are `(batch, channels, size,
+    size)` and weights `(channels, channels, kernel, kernel)`. The tensors of a real network are neither normal nor
+    independent, so the response shows only the effect of sizes, as the paper's Figure 6 does.
 
     Args:
-        program: Over the statistics of an instance.
-        draws: Of every shape.
-        seed: Of the draws.
-        batch: Images.
-        to_scalar: What makes a number of the program's result.
+        program: Program over the statistics of an instance.
+        draws: Number of draws for every shape.
+        seed: Seed of the draws.
+        batch: Number of images.
+        to_scalar: Reduction of the program's result to a number.
 
     Raises:
-        ConfigError: No draws, or no images.
+        ConfigError: `draws` or `batch` is less than 1.
     """
     if draws < 1 or batch < 1:
         raise ConfigError(f"draws: expected 1 or more, of 1 image or more, got {draws} of {batch}")
@@ -112,7 +112,7 @@ def _values(
 
 
 def as_tree(program: Program) -> str:
-    """Draw a program with one node a line."""
+    """Return a drawing of a program as text, with one node per line."""
     lines: list[str] = []
 
     def visit(node: Program, before: str, own: str, below: str) -> None:
@@ -126,5 +126,5 @@ def as_tree(program: Program) -> str:
 
 
 def groups(found: Sequence[Response]) -> dict[str, list[Response]]:
-    """Return responses by what is varied."""
+    """Return responses by the size that is varied."""
     return {factor: list(own) for factor, own in itertools.groupby(found, key=lambda r: r.factor)}

@@ -12,7 +12,7 @@ from zcbench.evolution.data.statistics import Group, Statistics
 from zcbench.evolution.data.workers import Workers
 from zcbench.evolution.engine import networks as module
 from zcbench.evolution.engine.fitness import fitness
-from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Reading
+from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Scoring
 from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
 from zcbench.evolution.language.programs import Vocabulary
@@ -53,7 +53,7 @@ def pools(*sizes):
 
 
 def problem(*sizes, devices=1, **measure):
-    return NetworkProblem(pools(*sizes), Reading(), Measure(**measure), Workers(devices))
+    return NetworkProblem(pools(*sizes), Scoring(), Measure(**measure), Workers(devices))
 
 
 def programs(*texts):
@@ -152,7 +152,7 @@ def test_the_number_of_workers_changes_no_digit():
     networks = list(range(9))
     one = problem(9).scores(found, networks)
     with Workers(2) as workers:
-        two = NetworkProblem(pools(9), Reading(), Measure(), workers).scores(found, networks)
+        two = NetworkProblem(pools(9), Scoring(), Measure(), workers).scores(found, networks)
     np.testing.assert_array_equal(one, two)
 
 
@@ -195,8 +195,8 @@ def test_no_network_is_visited_twice_with_one_program(monkeypatch):
 
 
 def test_depth_weighs_later_instances_more():
-    weighted = NetworkProblem(pools(4), Reading(aggregation="depth"), Measure(), Workers(1))
+    weighted = NetworkProblem(pools(4), Scoring(aggregation="depth"), Measure(), Workers(1))
     found = weighted.scores(programs("numel(T1_D)"), [1])
     assert found[0, 0] == pytest.approx((1 * 32 + 2 * 8 + 3 * 32) / 6)
-    l2 = NetworkProblem(pools(4), Reading(to_scalar="l2"), Measure(), Workers(1)).scores(programs("T1_D"), [2])
+    l2 = NetworkProblem(pools(4), Scoring(to_scalar="l2"), Measure(), Workers(1)).scores(programs("T1_D"), [2])
     assert l2[0, 0] == pytest.approx(2 * (2 * math.sqrt(32) + math.sqrt(8)) / 3)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kendalltau, rankdata
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.generations import evolve
-from zcbench.evolution.engine.pools import PoolProblem, Table, as_aggregate, outcome, outcomes, read, run, vocabulary
+from zcbench.evolution.engine.pools import PoolProblem, Table, as_aggregate, outcome, outcomes, run, scaled, vocabulary
 from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.variation import Trees
 from zcbench.proxies import PROXIES
@@ -25,9 +25,11 @@ def pool(name="made", n=120, seed=0, noise=0.05):
 
 def test_ranks_are_relative_and_means_over_seeds():
     columns = np.array([[1.0, 30.0], [2.0, 10.0], [2.0, 20.0]])
-    np.testing.assert_allclose(read(columns, "ranks"), [(1 / 3 + 1) / 2, (2.5 / 3 + 1 / 3) / 2, (2.5 / 3 + 2 / 3) / 2])
-    np.testing.assert_allclose(read(columns, "logs"), np.log(columns).mean(1))
-    np.testing.assert_allclose(read(-columns, "logs"), -columns.mean(1))
+    np.testing.assert_allclose(
+        scaled(columns, "ranks"), [(1 / 3 + 1) / 2, (2.5 / 3 + 1 / 3) / 2, (2.5 / 3 + 2 / 3) / 2]
+    )
+    np.testing.assert_allclose(scaled(columns, "logs"), np.log(columns).mean(1))
+    np.testing.assert_allclose(scaled(-columns, "logs"), -columns.mean(1))
 
 
 def test_a_program_is_what_its_text_says():

@@ -14,9 +14,11 @@ from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 from zcbench.errors import ConfigError, ProgramError, ResultsError, UnknownNameError, ZcbenchError
 from zcbench.evolution.engine.config import EngineConfig
-from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP, combine
+from zcbench.evolution.study import combine as module
+from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import read, register
+from zcbench.evolution.study.resolve import resolve_search
 from zcbench.proxies import AGGREGATES
 
 pytestmark = pytest.mark.usefixtures("_small")
@@ -82,6 +84,10 @@ def board(
     record = {"recipe": recipe.document(), "sizes": {}, "environment": {"python": "3"}, "config": {"name": ""}}
     (out / "runs" / f"{when}.json").write_text(json.dumps(record))
     return recipe
+
+
+def combine(config, **more):
+    return module.combine(resolve_search(config), **more)
 
 
 def configured(results):
@@ -214,8 +220,6 @@ def test_no_network_of_a_test_was_fitted_on(config, results):
 def test_grounds_whose_halves_differ_share_no_network_either(config, results, monkeypatch):
     """One board lacks a few networks, so that its halves are others."""
     board(results, "b", dataset="cifar100", seed=1, n=115)
-    from zcbench.evolution.study import combine as module
-
     kept = {}
     outcomes = module.outcomes
 
@@ -321,7 +325,6 @@ def test_aggregates_are_no_terminals(config, tmp_path):
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
-        ({"over": "statistics"}, ConfigError, "over: expected ranks or logs"),
         ({"grounds": []}, ConfigError, "grounds: expected at least one"),
         ({"grounds": [Ground("nb101", "cifar10")]}, ConfigError, r"no scores of nb101 .*: expected one of nb201 on"),
         ({"grounds": [Ground("nb201", "cifar100")]}, ConfigError, "no scores of nb201 on cifar100"),

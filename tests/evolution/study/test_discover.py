@@ -20,8 +20,9 @@ from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.fitness import NOTHING
 from zcbench.evolution.study import discover as module
 from zcbench.evolution.study.config import EvolveConfig, Ground
-from zcbench.evolution.study.discover import BESIDE, KEPT, discover
+from zcbench.evolution.study.discover import BESIDE, KEPT
 from zcbench.evolution.study.found import read
+from zcbench.evolution.study.resolve import resolve_search
 from zcbench.proxies.registry import score_all
 from zcbench.spaces import SPACES
 
@@ -54,6 +55,10 @@ def search(tmp_path, statistics):
         return dataclasses.replace(base, engine=dataclasses.replace(ENGINE, **(engine or {})), **changes)
 
     return search
+
+
+def discover(config, **more):
+    return module.discover(resolve_search(config), **more)
 
 
 def essence(discovery):
@@ -295,7 +300,7 @@ def test_pareto_keeps_small_programs(search):
 
 def test_names_tell_apart_what_scores_differently(search):
     names = {
-        module._found(search(**change), "mean(T3)", direction).name
+        module._found(resolve_search(search(**change)), "mean(T3)", direction).name
         for direction in ("higher", "lower")
         for change in (
             {},
@@ -306,7 +311,7 @@ def test_names_tell_apart_what_scores_differently(search):
         )
     }
     assert len(names) == 10
-    assert module._found(search(out="elsewhere"), "mean(T3)", "higher").name in names
+    assert module._found(resolve_search(search(out="elsewhere")), "mean(T3)", "higher").name in names
 
 
 def test_two_searches_of_one_process_get_on(search, tmp_path):
@@ -383,14 +388,14 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"grounds": [Ground("nb201", "cifar10", "test-200")]}, ZcbenchError, "nothing-here"),
         ({"tests": [Ground("smal", "cifar10-samples")], "test": 5}, UnknownNameError, "did you mean small"),
         ({"pool": 2, "draw": 0}, ConfigError, "pool: expected 3 or more"),
-        ({"draw": 9}, ConfigError, "a draw of 3 to so many"),
-        ({"draw": 2}, ConfigError, "a draw of 3 to so many"),
-        ({"draw": -1}, ConfigError, "a draw of 3 to so many"),
+        ({"draw": 9}, ConfigError, "a draw of 3 to that number"),
+        ({"draw": 2}, ConfigError, "a draw of 3 to that number"),
+        ({"draw": -1}, ConfigError, "a draw of 3 to that number"),
         ({"test": -1}, ConfigError, "expected"),
         ({"pool": 30, "test": 11}, ConfigError, r"small has 40 networks: .* got 30 \+ 11"),
         ({"pool": 41}, ConfigError, "small has 40 networks"),
         ({"grounds_drawn": -1}, ConfigError, "grounds_drawn"),
-        ({"exact": -1}, ConfigError, "exact: expected 0 for all programs, or more, got -1"),
+        ({"exact": -1}, ConfigError, "exact: expected 0 or more, got -1"),
         ({"seeds": []}, ConfigError, "at least one"),
         ({"seeds": [-1]}, ConfigError, "seeds"),
         ({"seeds": [1, 1]}, ConfigError, "distinct"),
@@ -401,7 +406,7 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"test_batch_size": -1, "test": 5}, ZcbenchError, "-1"),
         ({"sample_seed": -1}, ConfigError, "sample_seed"),
         ({"devices": 0}, ConfigError, "devices"),
-        ({"objective": "both"}, ConfigError, "both is for aggregates"),
+        ({"objective": "both"}, ConfigError, "got both, which is only for aggregates"),
         ({"top": 0.0}, ConfigError, "top: expected a share"),
         ({"include": ["absent.py"]}, ConfigError, "absent.py"),
         ({"include": "absent.json"}, ProgramError, "absent.json"),

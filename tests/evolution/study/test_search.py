@@ -58,7 +58,7 @@ def test_a_search_has_a_table_of_programs_one_of_every_test_and_a_picture(config
 def test_what_is_there_already_is_said(config):
     config = dataclasses.replace(config, test=0)
     search(further(config, 0))
-    assert "went on from generation 0" in search(config)[1]
+    assert "continued from generation 0" in search(config)[1]
     _, notes = search(config)
     assert "all 3 generations are there already: nothing is evolved anew" in notes
 
