@@ -123,21 +123,6 @@ class Bank:
                 ) from None
         return [job.handle() for job in jobs]
 
-    def open(self, networks: Networks, images: ImageDataModule, batch_size: int = 1, seed: int = 0) -> list[Handle]:
-        """Return one handle per network, in the given order, without computing anything.
-
-        Args:
-            networks: Networks, each as a space and an index.
-            images: Data set of the probe batch.
-            batch_size: Number of images in the probe batch.
-            seed: Seed of the probe batch, the weights and the noise.
-
-        Raises:
-            ConfigError: The batch size is not possible.
-            ResultsError: Statistics are missing, or a file is torn or has another recipe.
-        """
-        return [job.handle() for job in self._jobs(networks, images, batch_size, seed)]
-
     def _jobs(self, networks: Networks, images: ImageDataModule, batch_size: int, seed: int) -> list[_Job]:
         batch = images.probe_batch(batch_size, seed)
         jobs = []
@@ -183,17 +168,11 @@ class _Job:
         return hashlib.sha256(self.recipe.encode()).hexdigest()[:32]
 
     def handle(self) -> Handle:
-        """Return a handle of the file or of the record of a failure.
-
-        Raises:
-            ResultsError: Neither exists, or it is torn or has another recipe.
-        """
+        """Return a handle of the file or of the record of a failure."""
         if self.path.exists():
             _map(self.path, self.recipe)
             return Handle(self.path, self.recipe)
-        if self.record.exists():
-            return Handle(self.record, self.recipe, _read_record(self.record, self.recipe))
-        raise ResultsError(f"statistics: {self.folder} has no statistics for {self.recipe}: build them first")
+        return Handle(self.record, self.recipe, _read_record(self.record, self.recipe))
 
     def run(self) -> _Stamp | None:
         """Compute and write the statistics and return the file's stamp, or record the failure and return None."""

@@ -167,11 +167,7 @@ class _Collector:
         return tuple(dict.fromkeys([*self._marks(), *needs]))
 
     def triples(self, probe: Probe) -> list[_Triple]:
-        """Return the modules of every instance.
-
-        Raises:
-            NotApplicableError: The network has no instance.
-        """
+        """Return the modules of every instance."""
         if self.collection == "flow":
             return _follow(*(list(_numbered(self._tapped(probe, mark, self.first))) for mark in self._marks()))
         names = (relu_conv_norm if self.collection == "rcb" else conv_norm_relu)(probe.net)

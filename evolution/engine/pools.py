@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,21 +35,18 @@ def _same(*kinds: Kind) -> Kind:
     return "tensor"
 
 
-def _primitive(name: str, function: Callable[..., Any], arity: int = 2, *, commutative: bool = False) -> Primitive:
-    return Primitive(name, function, arity, _same, commutative)
-
-
+#: Operations of aggregates, by name.
 PRIMITIVES = {
-    primitive.name: primitive
-    for primitive in (
-        _primitive("add", np.add, commutative=True),
-        _primitive("sub", np.subtract),
-        _primitive("mul", np.multiply, commutative=True),
-        _primitive("div", np.divide),
-        _primitive("min", np.minimum, commutative=True),
-        _primitive("max", np.maximum, commutative=True),
-        _primitive("square", np.square, 1),
-    )
+    name: Primitive(name, function, function.nin, _same, commutative=name in {"add", "mul", "min", "max"})
+    for name, function in {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "min": np.minimum,
+        "max": np.maximum,
+        "square": np.square,
+    }.items()
 }
 
 
@@ -106,13 +103,7 @@ def scaled(columns: NDArray[np.float64], scale: Scale) -> Vector:
 
 
 def table(name: str, recipe: Recipe, rows: Any, proxies: Sequence[str]) -> Table:
-    """Return the scores of a board as a table of the networks that have scores of all proxies.
-
-    Args:
-        name: Name of the table.
-        recipe: Recipe of the board.
-        rows: Rows of the store.
-        proxies: Proxies whose scores are needed.
+    """Return a table of the networks of a board that have scores of all `proxies`, from the rows of the store.
 
     Raises:
         ConfigError: The board lacks a proxy, or fewer than ten networks have all scores.
@@ -162,7 +153,11 @@ class PoolProblem:
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
         """Return, for every program, whether its scores are finite and not all equal."""
-        return [all(_varies(scores) for scores in self.scores(program)) for program in programs]
+
+        def varies(scores: Vector) -> bool:
+            return bool(np.isfinite(scores).all()) and scores.min() < scores.max()
+
+        return [all(map(varies, self.scores(program))) for program in programs]
 
     def behaviour(self, program: Program) -> bytes:
         """Return the ranks of the networks of every pool, as bytes; programs that rank alike count as one."""
@@ -201,10 +196,6 @@ def run(program: Program, values: Mapping[str, Vector], memo: dict[Program, Vect
         else:
             memo[program] = values[program.name]
     return memo[program]
-
-
-def _varies(scores: Vector) -> bool:
-    return bool(np.isfinite(scores).all()) and scores.min() < scores.max()
 
 
 def as_aggregate(name: str, program: Program, scale: Scale, paper: str = "") -> Aggregate:

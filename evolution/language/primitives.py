@@ -2,15 +2,13 @@
 
 Values are batched over instances. A tensor or a mask is `(k, *shape)`: k instances of one shape with at least one
 dimension. A scalar is `(k,)` float64. Statistics and masks (0 or 1) are float32, and determinants are float64. An
-elementwise operation keeps the type of its argument, and takes the wider type of two. A scalar is converted to the type
-of the tensor that it is combined with.
+elementwise operation keeps the wider type of its arguments; a scalar takes the type of the tensor beside it.
 
 Operations are pure functions. They give a result for every value, also for zeros, infinities and NaN, and fail only if
 shapes do not fit (`ShapeError`). The result for an instance is the same to the last bit for every batch that contains
-the instance. Some of torch's kernels cannot be used for that reason, because their rounding depends on the address of a
-number in memory; comments name them.
+it. This excludes some of torch's kernels, whose rounding depends on memory addresses; comments name them.
 
-The released code has two more operations, which add noise and draw normal weights. They are random and are left out.
+Two operations of the released code, which add noise and draw normal weights, are random and are left out.
 """
 
 from __future__ import annotations
@@ -120,11 +118,7 @@ def _primitive(
 
 
 def _fit(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both values ready to broadcast: a scalar gets the type and dimensions of the other value.
-
-    Raises:
-        ShapeError: Neither is a scalar, and the shapes differ.
-    """
+    """Return both values ready to broadcast: a scalar gets the type and dimensions of the other value."""
     if a.ndim == 1 < b.ndim and len(a) == len(b):
         return a.to(b.dtype).reshape(-1, *[1] * (b.ndim - 1)), b
     if b.ndim == 1 < a.ndim and len(a) == len(b):

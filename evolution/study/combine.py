@@ -41,11 +41,7 @@ class Combination:
 
 
 def combine(search: AggregateSearch, *, each: Callable[[State], None] = lambda state: None) -> Combination:
-    """Run a search for aggregates, or continue it, write its best programs and test them.
-
-    Raises:
-        ZcbenchError: The search cannot run, or its folder holds another search.
-    """
+    """Run a search for aggregates, or continue it, write its best programs and test them."""
     tables, trees, scale, out = search.tables, search.trees, search.scale, search.out
     problem = PoolProblem(tables.fitted, scale, search.objectives, search.top)
     (out / "random").mkdir(parents=True, exist_ok=True)

@@ -38,10 +38,10 @@ class EvolveConfig:
         pool: Number of networks of every ground that programs are evolved on.
         draw: Number of networks of a ground that are drawn to measure a generation; 0 for all.
         grounds_drawn: Number of grounds that are drawn to measure a generation; 0 for all.
-        exact: Number of the best programs of a generation that are measured on all of its grounds, in the order given;
-            0 for all programs. Every other program is measured only until it is certain that it is not one of them, and
-            its fitness is an upper bound.
-        sample_seed: Seed of the choice of networks.
+        exact: Number of the best programs of a generation that are measured on all of its grounds; 0 for all programs.
+            Grounds are measured in the given order, and every other program only until it is certain that it is not
+            one of the best. Its fitness is then an upper bound.
+        sample_seed: Seed of the choice of networks, and of the halves of a search for aggregates.
         batch_sizes: Numbers of images in the probe batch; programs are evolved on every ground with each of them.
         seeds: Seeds of images, initialisation and noise; programs are evolved on every ground with each of them.
         collection: Rule that finds the instances of a network that programs read. `rcb` finds ReLU-Conv-BatchNorm and

@@ -56,12 +56,7 @@ class Cell:
 def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     """Return a cell for every proxy on every board of a results folder, in the order of boards and programs.
 
-    Networks that any of the programs was evolved on are left out for all proxies.
-
-    Args:
-        results: Results folder.
-        programs: Contents of program files.
-        data: Data folder.
+    Networks that any of the programs was evolved on are left out for all proxies. `data` is the data folder.
 
     Raises:
         ProgramError: The recipe of a program does not say which networks it was evolved on.

@@ -88,11 +88,7 @@ class Discovery:
 
 
 def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda state: None) -> Discovery:
-    """Run a search for programs, or continue it, write its best programs and test them.
-
-    Raises:
-        ZcbenchError: The search cannot run, or its folder holds another search.
-    """
+    """Run a search for programs, or continue it, write its best programs and test them."""
     out = search.out
     out.mkdir(parents=True, exist_ok=True)
     # Collecting statistics takes long, so the folder of another search is refused before.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..data.statistics import Group, Statistics
 from ..language.programs import Program
 
 #: Values of the sizes that are varied one at a time, and the value of each size while another one is varied.
-KERNELS, CHANNELS, SIZES = (1, 3, 5, 7), (8, 16, 32, 64), (4, 8, 16, 32)
+VARIED = {"kernel": (1, 3, 5, 7), "channels": (8, 16, 32, 64), "size": (4, 8, 16, 32)}
 USUAL = {"kernel": 3, "channels": 16, "size": 8}
 
 
@@ -64,7 +64,7 @@ def responses(
     """
     if draws < 1 or batch < 1:
         raise ConfigError(f"draws: expected 1 or more, of 1 image or more, got {draws} of {batch}")
-    shapes = list(_shapes())
+    shapes = [(factor, USUAL | {factor: value}) for factor, values in VARIED.items() for value in values]
     progress = Progress("shapes", len(shapes))
     generator = torch.Generator().manual_seed(seed)
     try:
@@ -73,31 +73,22 @@ def responses(
             values = _values(program, shape, draws, batch, generator, to_scalar)
             known = values[np.isfinite(values)]
             mean, deviation = (float(known.mean()), float(known.std())) if len(known) else (np.nan, np.nan)
-            found.append(Response(factor, *shape, mean, deviation, len(known) / draws))
+            found.append(Response(factor, **shape, mean=mean, deviation=deviation, finite=len(known) / draws))
             progress.advance(1)
         return found
     finally:
         progress.close()
 
 
-def _shapes() -> Iterator[tuple[str, tuple[int, int, int]]]:
-    for kernel in KERNELS:
-        yield "kernel", (kernel, USUAL["channels"], USUAL["size"])
-    for channels in CHANNELS:
-        yield "channels", (USUAL["kernel"], channels, USUAL["size"])
-    for size in SIZES:
-        yield "size", (USUAL["kernel"], USUAL["channels"], size)
-
-
 def _values(
     program: Program,
-    shape: tuple[int, int, int],
+    shape: Mapping[str, int],
     draws: int,
     batch: int,
     generator: torch.Generator,
     to_scalar: ToScalar,
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    kernel, channels, size = shape
+    kernel, channels, size = shape["kernel"], shape["channels"], shape["size"]
     plan = Plan([program], to_scalar)
     weight, activation = (channels, channels, kernel, kernel), (batch, channels, size, size)
     shapes = {name: weight if name.startswith("T3") else activation for name in sorted(plan.terminals)}

@@ -92,11 +92,7 @@ class AggregateSearch:
 
 
 def resolve_search(config: EvolveConfig) -> ProgramSearch | AggregateSearch:
-    """Turn a configuration into a search that is ready to run. Nothing is computed or written.
-
-    Raises:
-        ZcbenchError: A value is not possible, a name is unknown, or a file cannot be read.
-    """
+    """Turn a configuration into a search that is ready to run. Nothing is computed or written."""
     check(config)
     load([config.include] if isinstance(config.include, str) else config.include)
     if config.over == "statistics":
@@ -182,9 +178,7 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
         )
     return resolve(
         StudyConfig(
-            space=ground.space,
-            dataset=ground.dataset,
-            accuracy=ground.accuracy,
+            **vars(ground),
             proxies=["params"],
             sample=config.pool + config.test,
             sample_seed=config.sample_seed,

@@ -21,11 +21,7 @@ from .tracking import Tracker
 
 
 def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
-    """Run a search and return tables of its result, and lines that say where its files are.
-
-    Raises:
-        ZcbenchError: The configuration has a fault, or the search cannot run.
-    """
+    """Run a search and return tables of its result, and lines that say where its files are."""
     resolved = resolve_search(config)
     fresh: list[int] = []
     with Tracker(config) as tracker:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from ...bench.results.board import Board, boards
 from ...bench.scoring.store import Store
@@ -43,31 +42,33 @@ def read_tables(results: Path, grounds: Sequence[Ground], proxies: Sequence[str]
     Args:
         results: Results folder.
         grounds: Grounds to fit on.
-        proxies: Proxies that programs may use; empty for all that the boards of all grounds have.
+        proxies: Proxies that programs may use; empty for all that every ground's board has.
         halves: Seed that divides networks into a half to fit on and a half to test on; None to fit on all.
-
-    Raises:
-        ZcbenchError: The folder lacks a ground or a proxy, or too few networks have scores.
     """
     found = boards(results)
     rows = Store(results).read()
-    chosen = {(board := _board(found, ground, set(proxies), results)).id: board for ground in grounds}
+    by_ground = [_board(found, ground, set(proxies), results) for ground in grounds]
+    chosen = {board.id: board for board in by_ground}
     names = _proxies(proxies, list(chosen.values()))
-    whole = {board.id: table(_name(board, found), board.recipe, rows, names) for board in chosen.values()}
-    fitted = [pool if halves is None else pool.halves(halves)[0] for pool in whole.values()]
+    whole = [table(_name(board, found), board.recipe, rows, names) for board in chosen.values()]
+    fitted = [pool if halves is None else pool.halves(halves)[0] for pool in whole]
     others, notes = [], []
     seen: dict[str, set[str]] = {}
     for board, pool in zip(chosen.values(), fitted, strict=True):
         seen.setdefault(board.recipe.space, set()).update(pool.networks)
     if halves is not None:
-        for board, pool in zip(chosen.values(), whole.values(), strict=True):
+        for board, pool in zip(chosen.values(), whole, strict=True):
             # Two boards of one space may be halved differently, so the networks of either fitted half are left out.
             left = [place for place, n in enumerate(pool.networks) if n not in seen[board.recipe.space]]
             others.append(pool.part("tested on", np.array(left)))
     for board in found:
         if board.id not in chosen:
+            name, fitted_on = _name(board, found), seen.get(board.recipe.space, set())
+            unseen = {network: value for network, value in board.recipe.accuracies.items() if network not in fitted_on}
+            if not unseen:  # all networks were fitted on; they are reported, and the name says so
+                name, unseen = f"{name}, networks fitted on", dict(board.recipe.accuracies)
             try:
-                others.append(_other(board, _name(board, found), seen.get(board.recipe.space, set()), rows, names))
+                others.append(table(name, dataclasses.replace(board.recipe, accuracies=unseen), rows, names))
             except ConfigError as error:
                 notes.append(f"left out: {error}")
     return Tables(fitted, others, names, notes)
@@ -98,7 +99,7 @@ def _proxies(named: Sequence[str], chosen: Sequence[Board]) -> list[str]:
     for name in distinct("proxies", named):
         if name in aggregates or name in AGGREGATES:
             raise ConfigError(f"proxies: expected proxies that score a network by itself, got the aggregate {name}")
-        PROXIES[name]
+        PROXIES[name]  # raises the error for an unknown name
     common = [name for name in PROXIES if all(name in board.recipe.versions for board in chosen)]
     if not named and len(common) < 2:
         raise ConfigError(f"proxies: the boards have {', '.join(common) or 'none'} in common: expected two or more")
@@ -113,11 +114,3 @@ def _name(board: Board, found: Sequence[Board]) -> str:
 
     same = [b for b in found if name(b.recipe) == name(board.recipe)]
     return name(board.recipe) + (f", board {board.id}" if len(same) > 1 else "")
-
-
-def _other(board: Board, name: str, seen: set[str], rows: pd.DataFrame, proxies: Sequence[str]) -> Table:
-    """Return the networks of a board that were not fitted on, or all networks if all were; the name then says so."""
-    unseen = {network: value for network, value in board.recipe.accuracies.items() if network not in seen}
-    if not unseen:
-        return table(f"{name}, networks fitted on", board.recipe, rows, proxies)
-    return table(name, dataclasses.replace(board.recipe, accuracies=unseen), rows, proxies)

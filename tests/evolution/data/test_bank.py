@@ -117,7 +117,7 @@ def test_what_is_loaded_is_what_was_collected(tmp_path: Path) -> None:
         assert statistics.instances == depth
         assert same(statistics, expected(depth, 2, 3))
         assert all(t.is_contiguous() for group in statistics.groups for t in group.tensors.values())
-    assert bank.open(NETWORKS, IMAGES, 2, 3) == handles
+    assert bank.build(NETWORKS, IMAGES, 2, 3) == handles
 
 
 def test_files_are_safetensors_that_say_what_they_are(built: Handle) -> None:
@@ -174,8 +174,6 @@ def test_every_part_of_the_recipe_has_files_of_its_own(tmp_path: Path) -> None:
     assert len({handle.path for handle in handles}) == len(list(tmp_path.iterdir())) == 6
     shapes = [handle.load().groups[0].tensors["T1_D"].shape for handle in handles]
     assert [shape[1] for shape in shapes] == [1, 2, 1, 1, 1, 1]
-    with pytest.raises(ResultsError, match=r'has no statistics for .*"batch_size": 4.*: build them first'):
-        Bank(tmp_path).open(network, IMAGES, batch_size=4)
 
 
 def test_bfloat16_rounds_and_takes_half_the_room(tmp_path: Path) -> None:
@@ -240,15 +238,13 @@ def test_failures_are_recorded_and_not_tried_again(
     record = json.loads(handles[1].path.read_text())
     assert record["recipe"] == json.loads(handles[1].recipe)
     monkeypatch.setattr(module, "_run", lambda *_: pytest.fail("it is tried again"))
-    assert Bank(tmp_path).build(networks, IMAGES) == Bank(tmp_path).open(networks, IMAGES) == handles
+    assert Bank(tmp_path).build(networks, IMAGES) == handles
 
 
 def test_a_failure_is_tried_again_when_its_record_goes(tmp_path: Path) -> None:
     network = [(stacks("broken"), 1)]
     (handle,) = Bank(tmp_path).build(network, IMAGES)
     handle.path.unlink()
-    with pytest.raises(ResultsError, match="build them first"):
-        Bank(tmp_path).open(network, IMAGES)
     assert Bank(tmp_path).build(network, IMAGES) == [handle]
 
 
@@ -329,11 +325,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_torn_and_foreign_files_are_refused_by_name(built: Handle, fault: str) -> None:
     built.path.write_bytes(FAULTS[fault](built.path.read_bytes()))
-    for use in (
-        built.load,
-        lambda: Bank(built.path.parent).open(NETWORKS[:1], IMAGES),
-        lambda: Bank(built.path.parent).build(NETWORKS[:1], IMAGES),
-    ):
+    for use in (built.load, lambda: Bank(built.path.parent).build(NETWORKS[:1], IMAGES)):
         with pytest.raises(ResultsError) as caught:
             use()
         assert str(caught.value).startswith(f"statistics {built.path} are unusable (")
@@ -446,8 +438,7 @@ def test_a_worker_that_dies_is_reported_and_the_rest_is_kept(tmp_path: Path) -> 
     networks = [*FOUR[:2], (stacks("deadly"), 1)]
     with pytest.raises(ResultsError, match="a worker died, perhaps because memory ran out; finished networks are kept"):
         Bank(tmp_path).build(networks, IMAGES, devices=2)
-    Bank(tmp_path).build(FOUR[:2], IMAGES)
-    assert [h.load().instances for h in Bank(tmp_path).open(FOUR[:2], IMAGES)] == [1, 2]
+    assert [h.load().instances for h in Bank(tmp_path).build(FOUR[:2], IMAGES)] == [1, 2]
 
 
 SLOW = [(stacks("slow"), depth) for depth in range(1, 20)]

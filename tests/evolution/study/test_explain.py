@@ -3,17 +3,17 @@ import math
 import numpy as np
 import pytest
 from zcbench.evolution.language.parse import parse
-from zcbench.evolution.study.explain import CHANNELS, KERNELS, SIZES, as_tree, groups, responses
+from zcbench.evolution.study.explain import VARIED, as_tree, groups, responses
 from zcbench.evolution.study.found import STATISTICS
 
 
 def test_the_response_of_counting_programs_is_their_count():
     found = groups(responses(parse(STATISTICS, "numel(T1_D)"), draws=10))
-    assert [r.mean for r in found["size"]] == [16 * size**2 for size in SIZES]
-    assert [r.mean for r in found["channels"]] == [channels * 64 for channels in CHANNELS]
+    assert [r.mean for r in found["size"]] == [16 * size**2 for size in VARIED["size"]]
+    assert [r.mean for r in found["channels"]] == [channels * 64 for channels in VARIED["channels"]]
     assert {r.mean for r in found["kernel"]} == {16 * 64}
     weights = groups(responses(parse(STATISTICS, "numel(T3)"), draws=10))
-    assert [r.mean for r in weights["kernel"]] == [256 * kernel**2 for kernel in KERNELS]
+    assert [r.mean for r in weights["kernel"]] == [256 * kernel**2 for kernel in VARIED["kernel"]]
 
 
 def test_the_mean_over_draws_is_the_expectation():
