@@ -28,7 +28,7 @@ from zcbench.spaces.space import Truth
 
 
 class Stacks(Space):
-    """Stacks of ReLU-Conv-BatchNorm as deep as the index, and of the sort that the architecture says."""
+    """A space of stacks of ReLU-Conv-BatchNorm; the index is the depth, and the architecture names the sort."""
 
     name = "stacks"
     paper = ""
@@ -102,7 +102,7 @@ def same(first: Statistics, second: Statistics) -> bool:
 
 @pytest.fixture
 def built(tmp_path: Path) -> Handle:
-    """Statistics of one network, written by another process and not loaded yet."""
+    """Return a handle of statistics that another process has written and that are not loaded yet."""
     (handle,) = Bank(tmp_path / "bank").build(NETWORKS[:1], IMAGES)
     module._CHECKED.clear()
     return handle
@@ -275,7 +275,7 @@ def with_header(header: Mapping[str, object], data: bytes) -> bytes:
 
 
 def changed(**changes: object) -> Callable[[bytes], bytes]:
-    """Return what changes the entry of one tensor."""
+    """Return a function that changes the header entry of one tensor."""
 
     def change(content: bytes) -> bytes:
         header, data = header_of(content)
@@ -339,7 +339,7 @@ def test_torn_and_foreign_files_are_refused_by_name(built: Handle, fault: str) -
 def test_any_flipped_bit_is_found(built: Handle) -> None:
     content = built.path.read_bytes()
     length = 8 + int.from_bytes(content[:8], "little")
-    # All through the header, and all through the numbers.
+    # Positions throughout the header and throughout the tensors.
     places = [*range(0, length, 7), *range(length, len(content), len(content) // 100), len(content) - 1]
     unharmed = 0
     for count, place in enumerate(places):
@@ -354,7 +354,7 @@ def test_any_flipped_bit_is_found(built: Handle) -> None:
         else:
             assert same(found, expected(1))
             unharmed += 1
-    # White space for white space, at the end of the header.
+    # Other white space at the end of the header.
     assert unharmed <= 2
     assert len(places) > 200
 
@@ -370,7 +370,7 @@ def test_what_this_process_has_written_is_not_compared(
     content = bytearray(handles[0].path.read_bytes())
     content[-1] ^= 1
     handles[0].path.write_bytes(content)
-    os.utime(handles[0].path, ns=(0, 0))  # by somebody else, at another time
+    os.utime(handles[0].path, ns=(0, 0))  # as if another process had written it at another time
     with pytest.raises(ResultsError, match="checksum differs"):
         handles[0].load()
 
@@ -425,8 +425,8 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
     with context.Pool(2) as pool:
         parts = pool.starmap(_read, [(handle, False), (handle, True)], chunksize=1)
     (before, mapped, some, _), (start, _, every, total) = parts
-    # Mapping costs next to nothing, one terminal of 22 its share and what the system maps around it, 64 KiB or up to
-    # 2 MiB at a time; what is mapped is the file, no copy of it.
+    # Mapping needs almost no memory. One terminal of 22 needs its share, and pages of 64 KiB to 2 MiB around it. The
+    # memory belongs to the file and is not a copy.
     assert mapped["RssFile"] - before["RssFile"] < size / 10
     assert size / 40 < some["RssFile"] - before["RssFile"] < size / 2
     assert every["RssFile"] - start["RssFile"] > 0.9 * size

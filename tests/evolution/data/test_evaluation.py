@@ -1,4 +1,4 @@
-"""Programs evaluated together, against one program on one instance at a time."""
+"""Tests of the evaluation of many programs, compared with one program on one instance at a time."""
 
 import dataclasses
 import gc
@@ -19,7 +19,7 @@ from zcbench.evolution.language.variation import Trees
 
 TERMINALS = ("T1_D", "T2_D", "T3")
 WORDS = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES)
-#: Places of a network's instances by the size of their square activations; in between are others of another size.
+#: Positions of a network's instances, by the size of their square activations; groups alternate.
 PLACES = {4: (0, 2, 5), 3: (1, 4), 6: (3,)}
 
 
@@ -34,7 +34,7 @@ def statistics(seed=0, dtype=torch.float32):
 
 
 def alone(program, tensors):
-    """Evaluate a program on one instance, nothing shared; None where shapes do not fit."""
+    """Evaluate a program on one instance without sharing; return None if shapes do not fit."""
     if not program.args:
         return tensors[program.name][None].float()
     arguments = [alone(argument, tensors) for argument in program.args]
@@ -89,7 +89,7 @@ def test_what_is_evaluated_together_changes_no_digit(monkeypatch):
 
 @pytest.mark.parametrize("chunk", [1, 100, 1000, 10**9])
 def test_networks_evaluated_together_change_no_digit_of_each_other(monkeypatch, chunk):
-    # The last lacks a shape that the others have; of one the first group is of another type.
+    # The last network lacks a shape of the others, and the first group of one network has another dtype.
     many, networks = programs(), [statistics(seed) for seed in range(3)]
     lone = dataclasses.replace(statistics(4).groups[2], places=(1,))
     networks[1] = Statistics(6, (statistics(1, torch.bfloat16).groups[0], *networks[1].groups[1:]))
@@ -106,7 +106,7 @@ def with_relu(function):
 
 
 def counting():
-    """Return a list, and primitives of which `relu` puts into it how many instances it is called with."""
+    """Return a list, and primitives whose `relu` appends its number of instances to the list."""
     calls = []
 
     def counted(x):
@@ -122,7 +122,7 @@ def test_equal_shapes_of_all_networks_are_evaluated_at_once():
     plan.scores([statistics(seed) for seed in range(4)])
     assert calls == [12, 8, 4]
     calls.clear()
-    bare = Plan([parse(WORDS, "relu(T3)")], primitives=primitives)  # of one shape everywhere
+    bare = Plan([parse(WORDS, "relu(T3)")], primitives=primitives)  # all instances have one shape
     bare.scores([statistics(seed) for seed in range(4)])
     assert calls == [24]
 
@@ -143,7 +143,7 @@ def test_common_parts_are_computed_once():
     calls, primitives = counting()
     texts = ["relu(T1_D)", "mean(relu(T1_D))", "sub(relu(T1_D), T2_D)"]
     Plan([parse(WORDS, text) for text in texts], primitives=primitives).scores([statistics()])[:, 0]
-    assert calls == [3, 2, 1]  # once a group
+    assert calls == [3, 2, 1]  # one call per group
 
 
 def test_only_the_terminals_that_are_read_are_asked_for():

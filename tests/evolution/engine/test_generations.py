@@ -1,4 +1,4 @@
-"""The evolution on a problem that costs nothing: the fitness of a program is read off its text."""
+"""Tests of the evolution on a cheap problem: the fitness of a program is computed from its text."""
 
 import hashlib
 import itertools
@@ -27,7 +27,7 @@ def vocabulary(limit=10):
 
 
 class Texts:
-    """Programs are as good as the digest of their text and what was drawn; one in eight is not valid."""
+    """A problem whose fitness is a digest of the text and the draw; one program in eight is not valid."""
 
     objectives = 1
 
@@ -86,7 +86,7 @@ def test_a_search_goes_on_where_it_was(tmp_path):
     assert essence(state) == whole
     problem = Texts()
     assert essence(run(tmp_path / "parts", problem=problem)) == whole
-    assert problem.measured == 0  # it is over
+    assert problem.measured == 0  # the search had ended
 
 
 def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path):
@@ -103,7 +103,7 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path):
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
             break
         killed += 1
-    assert killed > 5  # it was killed indeed, most often before its end
+    assert killed > 5  # the test makes sense only if the search was killed several times
     assert essence(run(tmp_path / "killed", config)) == whole
 
 
@@ -146,7 +146,7 @@ def test_the_hall_of_fame_is_the_best_ever_met(tmp_path):
 
 
 def test_selection_is_worth_something(tmp_path):
-    """With a fitness that programs inherit, the evolution beats as many programs grown at random."""
+    """If children inherit fitness, the evolution beats the same number of random programs."""
 
     class Shares(Texts):
         def fitness(self, programs, drawn):
@@ -170,7 +170,7 @@ def test_the_elite_stands_in_the_next_generation_too(tmp_path):
     for before, after in itertools.pairwise(populations):
         best = sorted(before, key=before.get)[-3:]
         assert set(best) <= set(after)
-        changed += any(before[text] != after[text] for text in best)  # it is measured anew on what is drawn
+        changed += any(before[text] != after[text] for text in best)  # the elite is measured again on the new draw
     assert changed == SMALL.generations
     for generations in range(SMALL.generations + 1):
         state = run(tmp_path / "parts", EngineConfig(**{**vars(config), "generations": generations}))
@@ -243,7 +243,7 @@ def test_the_hall_of_a_pareto_search_is_what_nobody_dominates(tmp_path):
         if not any(f >= fitness and s <= size and (f, s) != (fitness, size) for f, s in met.values())
     }
     assert {text: tuple(values) for text, values in state.hall} == front
-    assert len(front) > 1  # more than `hall` says
+    assert len(front) > 1  # more than `hall`
     run(tmp_path / "parts", EngineConfig(**{**vars(config), "generations": 2}), Hashed())
     assert run(tmp_path / "parts", config, Hashed()).hall == state.hall
 
@@ -309,7 +309,7 @@ def test_crossing_and_mutating_make_programs_of_the_right_sorts():
     trees, rng = Trees(vocabulary()), random.Random(0)
     grown = [trees.grow(rng, 2, 6) for _ in range(300)]
     for program in grown:
-        vocabulary().kind(program)  # raises where an argument is of the wrong sort
+        vocabulary().kind(program)  # raises if an argument has the wrong sort
         assert program.height <= 7
     for first, second in itertools.pairwise(grown):
         before = str(first), str(second)
@@ -321,7 +321,7 @@ def test_crossing_and_mutating_make_programs_of_the_right_sorts():
 
 
 def test_heights_of_grown_programs_are_what_was_asked():
-    """What is not in its canonical form becomes lower; a leaf that has to be a scalar is one higher."""
+    """The canonical form may be lower than the program; a leaf that must be a scalar adds one to the height."""
     trees, rng = Trees(vocabulary()), random.Random(1)
     heights = [trees.grow(rng, 2, 10).height for _ in range(500)]
     assert max(heights) <= 11

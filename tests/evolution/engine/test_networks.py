@@ -1,4 +1,4 @@
-"""Programs measured on made-up networks, whose statistics are numbers that are known."""
+"""Tests of the problem of programs, on made-up networks with known statistics."""
 
 import functools
 import math
@@ -22,7 +22,7 @@ WORDS = Vocabulary(dict.fromkeys(["T1_D", "T2_D", "T3"], "tensor"), PRIMITIVES)
 
 @dataclass(frozen=True)
 class Made:
-    """A network of three instances, two of one shape; T1_D is its number everywhere."""
+    """A network of three instances, two of equal shapes; all elements of T1_D are its number."""
 
     number: float
     seed: int = 0
@@ -77,7 +77,7 @@ def test_instances_whose_shapes_do_not_fit_are_left_out():
 
 def test_programs_that_give_no_numbers_are_not_valid():
     texts = ("T1_D", "log(T1_D)", "inv(T1_D)", "exp(exp(exp(exp(add(T2_D, T2_D)))))", "abs(T2_D)")
-    # log(0) and log(1) are both 0: nothing can be ranked by that.
+    # log(0) and log(1) are both 0, so all scores are equal.
     assert problem(4, 4).valid(programs(*texts)) == [True, False, False, False, True]
 
 
@@ -114,7 +114,7 @@ def test_the_best_have_their_fitness_and_the_others_a_bound(monkeypatch, exact, 
         assert len(asked) == len(set(asked))
         true = np.array([fitness(row.tolist(), sign) for row in table])
         assert (got >= true).all()
-        # The best have what is theirs, so nobody else has more than they.
+        # The best have their exact fitness, and no other program has a higher one.
         best = np.argsort(-got, kind="stable")[: exact or None]
         np.testing.assert_array_equal(got[best], true[best])
         np.testing.assert_array_equal(true[best], -np.sort(-true)[: exact or None])
@@ -168,7 +168,7 @@ def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypat
         return score(task)
 
     monkeypatch.setattr(module, "_scores", recorded)
-    it.workers.devices = devices  # of which there is one: blocks are made for so many
+    it.workers.devices = devices  # one process works, but the blocks are those of `devices` workers
     found = it.scores(programs(*TEXTS), list(range(size)))
     assert sizes == blocks
     np.testing.assert_array_equal(found, problem(size).scores(programs(*TEXTS), list(range(size))))

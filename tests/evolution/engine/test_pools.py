@@ -1,4 +1,4 @@
-"""Aggregates evolved on made-up pools, in which it is known what to find."""
+"""Tests of the problem of aggregates, on made-up pools whose best aggregate is known."""
 
 import random
 
@@ -16,7 +16,7 @@ WORDS = vocabulary(["params", "naswot", "snip"])
 
 
 def pool(name="made", n=120, seed=0, noise=0.05):
-    """Accuracies that follow rank(params) * rank(naswot); snip knows nothing."""
+    """A table whose accuracies follow rank(params) * rank(naswot); snip is noise."""
     draw = np.random.default_rng(seed)
     scores = {proxy: draw.normal(size=(n, 1)) for proxy in ("params", "naswot", "snip")}
     ranks = [rankdata(scores[proxy][:, 0]) / n for proxy in ("params", "naswot")]

@@ -1,4 +1,4 @@
-"""Texts that are programs, and texts that are not."""
+"""Tests of parsing: texts of programs, and texts with errors."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -3.5, 1e-40, 1e30, -3e38, math.inf, -math.
 
 
 def evaluate(program: Program, values: dict[str, Tensor]) -> Tensor | None:
-    """None where shapes do not fit."""
+    """Evaluate a program; return None if shapes do not fit."""
     if not program.args:
         return values[program.name]
     args = [evaluate(argument, values) for argument in program.args]
@@ -44,7 +44,7 @@ def evaluate(program: Program, values: dict[str, Tensor]) -> Tensor | None:
 
 
 def same(a: Tensor | None, b: Tensor | None) -> bool:
-    """The same numbers to the last bit and the sign of zero; NaN is NaN."""
+    """Return whether values are equal to the last bit and the sign of zero; NaN equals NaN."""
     if a is None or b is None:
         return a is b
     x, y = a.nan_to_num(7.0, math.inf, -math.inf), b.nan_to_num(7.0, math.inf, -math.inf)
@@ -58,7 +58,7 @@ def same(a: Tensor | None, b: Tensor | None) -> bool:
 
 @functools.cache
 def values(seed: int) -> dict[str, Tensor]:
-    """Two instances of every terminal; half of the numbers are odd ones."""
+    """Return two instances of every terminal; up to half of the numbers are special values."""
     draw = torch.Generator().manual_seed(seed)
 
     def tensor(*shape: int) -> Tensor:
@@ -73,7 +73,7 @@ def values(seed: int) -> dict[str, Tensor]:
 
 
 def grown(rng: random.Random, height: int) -> Program:
-    """A program that has a kind."""
+    """Grow a random program that is valid."""
     while True:
         if height == 0 or rng.random() < 0.1:
             program = Program(rng.choice(list(TERMINALS)))
@@ -120,7 +120,7 @@ def test_programs_are_equal_by_structure_and_cannot_be_changed() -> None:
 
 
 def test_a_program_that_comes_from_another_process_is_found_in_a_set() -> None:
-    # Another process has other hashes of texts.
+    # Hashes of texts differ in another process.
     script = (
         "import pickle, sys; from zcbench.evolution.language.programs import Program; "
         "sys.stdout.buffer.write(pickle.dumps(Program('abs', (Program('T3'),))))"
@@ -249,7 +249,7 @@ FORMS = {
     "hamming(sign(T1_D), relu(T1G_D))": "hamming(T1G_D, T1_D)",
     "abs(sub(T3, FLAT))": "abs(sub(FLAT, T3))",
     "square(abs(frobenius(T2_N)))": "square(frobenius(T2_N))",
-    # These only look alike.
+    # These programs look alike, but are not equal.
     "normalize(normalize(T3))": "normalize(normalize(T3))",
     "sub(T3, T3)": "sub(T3, T3)",
     "add(T3, zeros_like(T3))": "add(T3, zeros_like(T3))",
