@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -206,14 +207,12 @@ class _Job:
 
 
 def _run(jobs: Sequence[_Job], devices: int) -> None:
-    progress = Progress(f"collecting statistics of {len(jobs)} networks on {devices} worker(s)", len(jobs))
-    try:
+    title = f"collecting statistics of {len(jobs)} networks on {devices} worker(s)"
+    with closing(Progress(title, len(jobs))) as progress:
         for stamp in _here(jobs) if devices == 1 else _in_workers(jobs, devices):
             if stamp:  # a file that has just been written needs no check
                 _CHECKED.add(stamp)
             progress.advance(1)
-    finally:
-        progress.close()
 
 
 def _here(jobs: Sequence[_Job]) -> Iterator[_Stamp | None]:

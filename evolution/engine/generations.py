@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -163,17 +163,14 @@ def evolve(
     path = folder / "state.json"
     state = last_state(folder, recipe)
     search = _Search(problem, representation, engine, state)
-    progress = Progress("generations", engine.generations + 1)
-    progress.update(state.generation + 1)
-    try:
+    with closing(Progress("generations", engine.generations + 1)) as progress:
+        progress.update(state.generation + 1)
         while state.generation < engine.generations:
             search.step()
             document = asdict(state) | {"recipe": recipe}
             write_atomically(path, json.dumps(document, indent=1).encode())
             each(state)
             progress.advance(1)
-    finally:
-        progress.close()
     if not state.hall:
         raise ConfigError(
             "engine: no program of any generation ranks anything: expected accuracies that differ, or more generations"

@@ -8,8 +8,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from ...bench.results.board import Board, boards
 from ...bench.results.ranking import select_rows, summarise
@@ -64,33 +67,12 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     """
     known = {found.name: found for found in programs}
     rows = Store(results).read()
-    cells = []
+    cells: list[Cell] = []
     found_boards = boards(results)
-    progress = Progress(f"boards of {results}", len(found_boards))
-    for board in found_boards:
-        recipe = _unseen(board, programs, data)
-        order = {name: place for place, name in enumerate(known)}
-        rankings = summarise(recipe, select_rows(rows, recipe))
-        for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
-            c, found = ranking.correlation, known.get(ranking.proxy)
-            grounds = _grounds(found) if found else []
-            cells.append(
-                Cell(
-                    proxy=ranking.proxy,
-                    batch_size=ranking.batch_size,
-                    evolved=" ".join("/".join(ground) for ground in grounds),
-                    program=found.program if found else "",
-                    space=recipe.space,
-                    dataset=recipe.dataset,
-                    networks=c.n,
-                    tau=c.tau,
-                    tau_low=c.tau_low,
-                    tau_high=c.tau_high,
-                    own=(recipe.space, recipe.dataset) in grounds,
-                )
-            )
-        progress.advance(1)
-    progress.close()
+    with closing(Progress(f"boards of {results}", len(found_boards))) as progress:
+        for board in found_boards:
+            cells += _cells(_unseen(board, programs, data), rows, known)
+            progress.advance(1)
     absent = sorted(set(known) - {cell.proxy for cell in cells})
     if absent:
         raise ResultsError(
@@ -99,7 +81,34 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     return cells
 
 
+def _cells(recipe: Recipe, rows: pd.DataFrame, known: Mapping[str, Found]) -> list[Cell]:
+    """Return the cells of one board, those of programs first and in their order."""
+    order = {name: place for place, name in enumerate(known)}
+    rankings = summarise(recipe, select_rows(rows, recipe))
+    cells = []
+    for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
+        c, found = ranking.correlation, known.get(ranking.proxy)
+        grounds = _grounds(found) if found else []
+        cells.append(
+            Cell(
+                proxy=ranking.proxy,
+                batch_size=ranking.batch_size,
+                evolved=" ".join("/".join(ground) for ground in grounds),
+                program=found.program if found else "",
+                space=recipe.space,
+                dataset=recipe.dataset,
+                networks=c.n,
+                tau=c.tau,
+                tau_low=c.tau_low,
+                tau_high=c.tau_high,
+                own=(recipe.space, recipe.dataset) in grounds,
+            )
+        )
+    return cells
+
+
 def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
+    """Return the recipe of a board without the networks that programs were evolved on."""
     recipe = board.recipe
     space = SPACES[recipe.space](data)
     seen: set[str] = set()

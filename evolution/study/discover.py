@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -148,13 +149,10 @@ def _pools(study: Study, size: int, bank: Bank, devices: int) -> list[Pool]:
 def _candidates(search: ProgramSearch, problem: NetworkProblem, met: Mapping[Program, float]) -> list[Candidate]:
     """Measure programs on all networks of all pools and return them, the best first."""
     everything = problem.everything()
-    progress = Progress("networks that the best programs are measured on", len(problem.handles))
-    try:
+    with closing(Progress("networks that the best programs are measured on", len(problem.handles))) as progress:
         for ground, chosen in everything.items():  # the problem keeps these scores, so the call below computes none
             problem.coefficients(list(met), {ground: chosen})
             progress.advance(len(chosen))
-    finally:
-        progress.close()
     coefficients = problem.coefficients(list(met), everything)
     names = [pool.name for pool in problem.pools]
     found = [

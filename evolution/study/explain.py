@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,19 +66,16 @@ def responses(
     if draws < 1 or batch < 1:
         raise ConfigError(f"draws: expected 1 or more, of 1 image or more, got {draws} of {batch}")
     shapes = [(factor, USUAL | {factor: value}) for factor, values in VARIED.items() for value in values]
-    progress = Progress("shapes", len(shapes))
     generator = torch.Generator().manual_seed(seed)
-    try:
-        found = []
+    found = []
+    with closing(Progress("shapes", len(shapes))) as progress:
         for factor, shape in shapes:
             values = _values(program, shape, draws, batch, generator, to_scalar)
             known = values[np.isfinite(values)]
             mean, deviation = (float(known.mean()), float(known.std())) if len(known) else (np.nan, np.nan)
             found.append(Response(factor, **shape, mean=mean, deviation=deviation, finite=len(known) / draws))
             progress.advance(1)
-        return found
-    finally:
-        progress.close()
+    return found
 
 
 def _values(

@@ -326,6 +326,9 @@ def test_aggregates_are_no_terminals(config, tmp_path):
     ("change", "kind", "words"),
     [
         ({"grounds": []}, ConfigError, "grounds: expected at least one"),
+        ({"sample_seed": -1}, ConfigError, "sample_seed: expected 0 to"),
+        ({"top": 0.0}, ConfigError, "top: expected a share"),
+        ({"engine": {"height_limit": 65}}, ConfigError, "height_limit of at most 64, got 65"),
         ({"grounds": [Ground("nb101", "cifar10")]}, ConfigError, r"no scores of nb101 .*: expected one of nb201 on"),
         ({"grounds": [Ground("nb201", "cifar100")]}, ConfigError, "no scores of nb201 on cifar100"),
         ({"grounds": [Ground("nb201", "cifar10", "best")]}, ConfigError, r"\(best\): expected one of .*cifar10/made"),
