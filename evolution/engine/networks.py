@@ -52,7 +52,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The settings, beside the program, that determine the score of a network; see `data.evaluation.Plan`."""
+    """The settings that determine the score of a network by a program; see `data.evaluation.Plan`."""
 
     to_scalar: ToScalar = "mean"
     aggregation: Aggregation = "mean"

@@ -21,7 +21,7 @@ from ..language.primitives import Kind, Primitive
 from ..language.programs import Program, Vocabulary
 from .fitness import NOTHING, Objective, Vector, coefficient
 
-#: Constants that are terminals beside the proxies.
+#: Constants that programs may read, in addition to proxies.
 CONSTANTS = ("0.25", "0.5", "2", "4")
 
 #: Value of a proxy that a program reads: its relative rank in the pool, or the logarithm of its score.

@@ -77,7 +77,7 @@ class Signature:
 
     Attributes:
         gives: Kind of the result. If all arguments are scalars, the result is a scalar.
-        of_scalars: Whether scalars are accepted beside tensors and masks.
+        of_scalars: Whether scalars are accepted, in addition to tensors and masks.
     """
 
     gives: Kind
