@@ -1,1 +1,1 @@
-"""Discovers proxies by genetic programming: a language of programs, the data they read, an engine, and studies."""
+"""Search for proxies by genetic programming: the language of programs, their data, the evolution, and searches."""

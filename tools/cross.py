@@ -1,4 +1,4 @@
-"""Writes how every program of a list ranks every board of a results folder, as CSV, and draws it.
+"""A command that writes a CSV of how each program ranks the networks of each board, and draws it.
 
 python -m zcbench.tools.cross RESULTS PROGRAM.json ... --figure cross.svg > cross.csv
 """
@@ -20,7 +20,7 @@ from ..evolution.study.found import read
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the cells as CSV."""
+    """Write the table as CSV to standard output; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m zcbench.tools.cross", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("results", type=Path, help="folder of scores")
     parser.add_argument("programs", type=Path, nargs="+", help="program files")

@@ -1,4 +1,4 @@
-"""Writes the page on the operations of programs.
+"""A command that writes the page on the operations of programs.
 
 python -m zcbench.tools.primitives > docs/primitives.md
 """
@@ -12,17 +12,18 @@ from ..evolution.language.primitives import PRIMITIVES, Signature
 
 HEAD = """# Primitives
 
-Made from the registry by `python -m zcbench.tools.primitives > docs/primitives.md`; a test compares.
+`python -m zcbench.tools.primitives > docs/primitives.md` writes this page from the registry. A test compares the two.
 
-The operations of Akhauri et al., EZNAS, NeurIPS 2022, table 5: its number (*op*) and text, the number in the released
-code (*code op*) and what that code does where it differs from here. Arguments are called A and B. *any* stands for
-tensors, masks and scalars; scalars alone give a scalar. Two tensors are of one shape (matrix products apart), a scalar
-goes with any tensor. The code's two random operations, 6 (adds noise) and 17 (draws normal weights), are not here.
+The table lists the operations of Akhauri et al., EZNAS, NeurIPS 2022, table 5. *op* is the number in that table, and
+*paper* its text. *code op* is the number in the released code, and the last column says where that code differs.
+Arguments are called A and B. *any* means tensors, masks and scalars; the result of scalars alone is a scalar. Two
+tensors must have the same shape (except in matrix products), and a scalar fits any tensor. Two random operations of the
+code are left out: 6 (adds noise) and 17 (draws normal weights).
 """
 
 
 def page() -> str:
-    """Return the page on the operations as Markdown."""
+    """Return the page on the operations, as Markdown."""
     lines = [
         "| name | op | code op | takes | gives | here | paper | released code, where it differs |",
         "|---|---|---|---|---|---|---|---|",

@@ -1,1 +1,1 @@
-"""What a program is evaluated on: statistics of networks, the bank that keeps them, and the evaluation."""
+"""Data of programs: statistics of networks, the bank that stores them, and the evaluation of programs on them."""

@@ -1,7 +1,7 @@
-"""The store of network statistics: one file a network, computed once, mapped into memory by all who read it.
+"""The store of network statistics: one file per network, computed once and mapped into memory by every reader.
 
-A file is a safetensors file, named by a digest of its recipe; its tensors are called `terminal/group`, so that what a
-program reads lies together. Its metadata hold the recipe, the instances of every group, and a checksum of all.
+A file is a safetensors file whose name is a digest of its recipe. Its tensors are called `terminal/group`, so that the
+tensors that a program reads lie together. Its metadata holds the recipe, the instances of every group and a checksum.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -33,18 +34,18 @@ from .workers import context, start
 Dtype = Literal["float32", "bfloat16"]
 Networks = Sequence[tuple[Space, int]]
 
-#: A file, its size and its time of change.
+#: Path, size and modification time of a file.
 _Stamp = tuple[Path, int, int]
 
 
 @dataclass(frozen=True)
 class Handle:
-    """The statistics of one network, wherever they are needed: small, and handed to other processes as it is.
+    """A reference to the statistics of one network, small enough to be sent to other processes.
 
     Attributes:
-        path: Their file, or the record of why there is none.
-        recipe: What they are, as JSON.
-        failure: Why there are none; empty if there are.
+        path: File of the statistics, or the record of the failure if there are none.
+        recipe: Recipe of the statistics, as JSON.
+        failure: Reason why the network has no statistics; empty if it has some.
     """
 
     path: Path
@@ -52,13 +53,13 @@ class Handle:
     failure: str = ""
 
     def load(self) -> Statistics:
-        """Map the statistics into memory: what is read becomes resident, once for all processes together.
+        """Map the statistics into memory; only the parts that are read take memory, once for all processes.
 
-        Tensors are of the bank's dtype; writing to one does not reach the file. The first time that a process loads a
-        file that neither it nor the process that it was forked from has written it compares the checksum.
+        Tensors have the bank's dtype. Writing to a tensor does not change the file. A process compares the checksum of
+        a file when it loads it for the first time, unless it or the process that forked it has written the file.
 
         Raises:
-            ResultsError: There are none, or the file is torn or that of something else.
+            ResultsError: The network has no statistics, or the file is torn or has another recipe.
         """
         if self.failure:
             raise ResultsError(f"no statistics ({self.failure}): delete {self.path} to try again")
@@ -72,15 +73,15 @@ class Handle:
 
 
 class Bank:
-    """A folder of statistics, of one collection and dtype.
+    """A folder of statistics of one collection and one dtype.
 
     Args:
-        folder: Made when the first network is written.
-        collection: How instances are found, see `statistics.collect`.
-        dtype: What tensors are stored as: float32 as they are, bfloat16 rounded to 8 bits of significand.
+        folder: Folder of the files; it is created with the first file.
+        collection: Rule that finds the instances of a network, see `statistics.collect`.
+        dtype: Type of the stored tensors: `float32` is exact, `bfloat16` rounds to 8 bits of significand.
 
     Raises:
-        ConfigError: No such collection or dtype.
+        ConfigError: The collection or the dtype is unknown.
     """
 
     def __init__(self, folder: Path, collection: Collection = "rcb", dtype: Dtype = "float32") -> None:
@@ -95,24 +96,22 @@ class Bank:
     def build(
         self, networks: Networks, images: ImageDataModule, batch_size: int = 1, seed: int = 0, *, devices: int = 1
     ) -> list[Handle]:
-        """Compute what is missing and return a handle for every network, in their order.
+        """Compute the statistics that are missing and return one handle per network, in the given order.
 
-        A network without statistics has a handle that says why; that is recorded too, and not tried again until its
-        record is deleted. Killed, only what was under way is lost.
+        If the statistics of a network cannot be collected, its handle says why. The failure is recorded, and the
+        network is not tried again until the record is deleted. A run that is killed loses only unfinished networks.
 
         Args:
-            networks: Each a space and an index.
-            images: What networks see; the data set's task is what they are built for.
-            batch_size: Images in the probe batch.
-            seed: Of the batch, of the weights and of the noise.
-            devices: Worker processes, each of one thread; the files do not depend on their number.
+            networks: Networks, each as a space and an index.
+            images: Data set of the probe batch; the networks are built for its task.
+            batch_size: Number of images in the probe batch.
+            seed: Seed of the probe batch, the weights and the noise.
+            devices: Number of worker processes, of one thread each, at least 1; it does not change the files.
 
         Raises:
-            ConfigError: The batch size or the number of workers is not possible.
-            ResultsError: A file is torn, or that of another network; a worker dies; the folder cannot be written.
+            ConfigError: The batch size is not possible.
+            ResultsError: A file is torn or has another recipe, a worker dies, or the folder cannot be written.
         """
-        if devices < 1:
-            raise ConfigError(f"devices: expected 1 or more, got {devices}")
         jobs = self._jobs(networks, images, batch_size, seed)
         missing = {job.path: job for job in jobs if not job.path.exists() and not job.record.exists()}
         if missing:
@@ -124,21 +123,6 @@ class Bank:
                     f"statistics: cannot write to {self.folder} ({error.strerror}): choose another folder"
                 ) from None
         return [job.handle() for job in jobs]
-
-    def open(self, networks: Networks, images: ImageDataModule, batch_size: int = 1, seed: int = 0) -> list[Handle]:
-        """Return a handle for every network, in their order, and compute nothing.
-
-        Args:
-            networks: As for `build`.
-            images: As for `build`.
-            batch_size: As for `build`.
-            seed: As for `build`.
-
-        Raises:
-            ConfigError: The batch size is not possible.
-            ResultsError: Statistics are missing, a file is torn, or that of another network.
-        """
-        return [job.handle() for job in self._jobs(networks, images, batch_size, seed)]
 
     def _jobs(self, networks: Networks, images: ImageDataModule, batch_size: int, seed: int) -> list[_Job]:
         batch = images.probe_batch(batch_size, seed)
@@ -163,7 +147,7 @@ class Bank:
 
 @dataclass(frozen=True)
 class _Job:
-    """A network whose statistics are wanted."""
+    """A network whose statistics are to be collected."""
 
     folder: Path
     recipe: str
@@ -177,7 +161,7 @@ class _Job:
 
     @property
     def record(self) -> Path:
-        """Where a failure is recorded."""
+        """Path of the record of a failure."""
         return self.folder / f"{self._key}.json"
 
     @property
@@ -185,20 +169,14 @@ class _Job:
         return hashlib.sha256(self.recipe.encode()).hexdigest()[:32]
 
     def handle(self) -> Handle:
-        """Return what there is.
-
-        Raises:
-            ResultsError: There is nothing, or it is torn or of something else.
-        """
+        """Return a handle of the file or of the record of a failure."""
         if self.path.exists():
             _map(self.path, self.recipe)
             return Handle(self.path, self.recipe)
-        if self.record.exists():
-            return Handle(self.record, self.recipe, _read_record(self.record, self.recipe))
-        raise ResultsError(f"statistics: {self.folder} has none for {self.recipe}: build them first")
+        return Handle(self.record, self.recipe, _read_record(self.record, self.recipe))
 
     def run(self) -> _Stamp | None:
-        """Compute and write the statistics, or record why there are none; return what tells the file from others."""
+        """Compute and write the statistics and return the file's stamp, or record the failure and return None."""
         recipe = json.loads(self.recipe)
         collection = recipe["collection"]
         try:
@@ -207,7 +185,7 @@ class _Job:
             statistics = collect(probe, collection=collection)
         except (NotApplicableError, NotFiniteError) as error:
             self._fail(str(error))
-        except Exception as error:  # the kind is kept: a network that fails must not end the others
+        except Exception as error:  # a network that fails must not stop the others
             self._fail(f"{type(error).__name__}: {error}")
         else:
             del net, probe
@@ -229,18 +207,16 @@ class _Job:
 
 
 def _run(jobs: Sequence[_Job], devices: int) -> None:
-    progress = Progress(f"collecting statistics of {len(jobs)} networks on {devices} worker(s)", len(jobs))
-    try:
-        for stamp in _alone(jobs) if devices == 1 else _together(jobs, devices):
-            if stamp:  # what was written a moment ago is what it should be
+    title = f"collecting statistics of {len(jobs)} networks on {devices} worker(s)"
+    with closing(Progress(title, len(jobs))) as progress:
+        for stamp in _here(jobs) if devices == 1 else _in_workers(jobs, devices):
+            if stamp:  # a file that has just been written needs no check
                 _CHECKED.add(stamp)
             progress.advance(1)
-    finally:
-        progress.close()
 
 
-def _alone(jobs: Sequence[_Job]) -> Iterator[_Stamp | None]:
-    """Run jobs here, on one thread, as workers do: sums then have one order."""
+def _here(jobs: Sequence[_Job]) -> Iterator[_Stamp | None]:
+    """Run jobs in this process on one thread, as workers do, so that sums are added in the same order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -250,21 +226,21 @@ def _alone(jobs: Sequence[_Job]) -> Iterator[_Stamp | None]:
         torch.set_num_threads(before)
 
 
-def _together(jobs: Sequence[_Job], devices: int) -> Iterator[_Stamp | None]:
-    """Run jobs in worker processes, in any order."""
+def _in_workers(jobs: Sequence[_Job], devices: int) -> Iterator[_Stamp | None]:
+    """Run jobs in worker processes and yield their results in the order in which they finish."""
     pool = ProcessPoolExecutor(devices, context(), _start, (jobs,))
     try:
         for done in as_completed([pool.submit(_run_one, place) for place in range(len(jobs))]):
             yield done.result()
     except BrokenProcessPool:
         raise ResultsError(
-            "statistics: a worker died, perhaps for want of memory; what is finished is kept: try fewer devices"
+            "statistics: a worker died, perhaps because memory ran out; finished networks are kept: try fewer devices"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-#: What this worker may be asked for; a job is too large to be sent for every network.
+#: Jobs of this worker process. A job is too large to be sent for every network, so only its position is sent.
 _JOBS: list[_Job] = []
 
 
@@ -279,21 +255,21 @@ def _run_one(place: int) -> _Stamp | None:
 
 _KEY = "zcbench"
 _DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
-#: Files that this process has written, or whose checksum it has compared.
+#: Stamps of the files that this process has written or whose checksum it has compared.
 _CHECKED: set[_Stamp] = set()
 
 
 def _map(path: Path, recipe: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the metadata of a file and its tensors, mapped, after a check of everything but the numbers.
+    """Return the metadata and the mapped tensors of a file; everything is checked except the numbers.
 
-    `safetensors.safe_open` would touch every tensor, and so make most of the file resident.
+    `safetensors.safe_open` is not used because it touches every tensor, so that most of the file takes memory.
     """
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             if length > size:
-                raise ValueError("it ends in its header")
+                raise ValueError("its header is not complete")
             header = json.loads(stream.read(length))
         document = json.loads(header.pop("__metadata__")[_KEY])
         start = 8 + length
@@ -309,16 +285,16 @@ def _map(path: Path, recipe: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
         }
         counts = {f"{t}/{g}": len(places) for g, places in enumerate(document["places"]) for t in TERMINALS}
         if {name: len(tensor) for name, tensor in tensors.items()} != counts:
-            raise ValueError("its tensors are not those of its instances")
+            raise ValueError("its tensors do not fit its instances")
         if document["recipe"] != json.loads(recipe):
-            raise ValueError("it is of something else")
+            raise ValueError("it has another recipe")
     except (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
         raise _unusable(path, str(error)) from None
     return document, tensors
 
 
 def _check(path: Path, recipe: str) -> None:
-    """Compare the checksum of a file, once a process, and let go of it: then only what is read stays resident."""
+    """Compare the checksum of a file once per process, and unmap it, so that the tensors take no memory afterwards."""
     if (stamp := _stamp(path)) not in _CHECKED:
         document, tensors = _map(path, recipe)
         if document["crc32"] != _checksum(document["recipe"], document["places"], tensors):
@@ -335,7 +311,7 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _checksum(recipe: Any, places: Any, tensors: Mapping[str, Tensor]) -> int:
-    """Return the CRC-32 of all that a file says: 2.6 GB/s, against 1.1 GB/s for a SHA-256."""
+    """Return the CRC-32 of the content of a file; it runs at 2.6 GB/s, a SHA-256 at 1.1 GB/s."""
     layout = {name: (str(tensor.dtype), list(tensor.shape)) for name, tensor in tensors.items()}
     crc = zlib.crc32(json.dumps([recipe, places, layout], sort_keys=True).encode())
     for _, tensor in sorted(tensors.items()):
@@ -347,7 +323,7 @@ def _read_record(path: Path, recipe: str) -> str:
     try:
         record = json.loads(path.read_text("utf-8"))
         if record["recipe"] != json.loads(recipe):
-            raise ValueError("it is of something else")
+            raise ValueError("it has another recipe")
         return str(record["failure"]) or "unknown"
     except (OSError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise _unusable(path, str(error)) from None

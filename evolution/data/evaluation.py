@@ -1,4 +1,4 @@
-"""Evaluates many programs on one network at once: what they have in common is computed once a chunk of instances."""
+"""Evaluation of many programs at once: common subtrees are computed once per chunk of instances."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .statistics import Group, Statistics
 ToScalar = Literal["mean", "l2"]
 Aggregation = Literal["mean", "depth"]
 
-#: Instances are taken so many at a time that one tensor of all of them has about this many numbers: it then stays in
-#: the cache from one operation to the next.
+#: Approximate number of elements of one tensor of a chunk of instances. The tensor then stays in the CPU cache from one
+#: operation to the next.
 CHUNK = 1 << 18
 
-#: Which network, and which instances of a group of it.
+#: A part of a chunk: position of the network, one of its groups, and the instances of that group.
 _Part = tuple[int, Group, slice]
 
 
 class Plan:
-    """Programs with their common parts joined, in an order in which arguments come first.
+    """An evaluation order for programs: every distinct subtree once, arguments before the operation that reads them.
 
     Args:
-        programs: What to evaluate.
-        to_scalar: What makes a number of a program's result on one instance: the `mean` of its elements, or their
+        programs: Programs to evaluate.
+        to_scalar: Reduction of a program's result on one instance to a number: the `mean` of its elements, or their
             `l2` norm.
-        aggregation: What makes a score of the numbers of all instances: their `mean`, or their mean weighted by
-            `depth`, the n-th instance n times.
-        primitives: Their functions by name.
+        aggregation: Reduction of the numbers of all instances to a score: their `mean`, or their mean weighted by
+            `depth`, where the n-th instance has weight n.
+        primitives: Operations, by name.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Plan:
             self.dying[last[place]].append(place)
 
     def scores(self, networks: Sequence[Statistics]) -> NDArray[np.float64]:
-        """Return the score of every program on every network `(programs, networks)`.
+        """Return the score of every program on every network, `(programs, networks)`.
 
-        NaN where a program has no value on any instance; instances whose shapes do not fit are left out, as the
-        released code does. Networks do not change each other's scores.
+        A score is NaN if the program has no value on any instance. Instances whose shapes do not fit are left out, as
+        in the released code. The score of a network does not depend on the other networks.
         """
         found = [self._scores(*table) for table in self.values(networks)]
         return np.stack(found, axis=1) if found else np.empty((len(self.roots), 0))
@@ -84,15 +84,15 @@ class Plan:
         weights = np.arange(1.0, values.shape[1] + 1) if self.aggregation == "depth" else np.ones(values.shape[1])
         scores = np.full(len(values), np.nan)
         for place, (row, keep) in enumerate(zip(values, fits, strict=True)):
-            if keep.any():  # one after the other, as the proxies of the same name add up
+            if keep.any():  # summed in the order of the instances, as the proxies eznas_a and eznas_b do
                 with np.errstate(invalid="ignore", over="ignore"):
                     scores[place] = sum((row * weights)[keep].tolist()) / sum(weights[keep].tolist())
         return scores
 
     def values(self, networks: Sequence[Statistics]) -> list[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
-        """Return the number of every program on every instance of each network, and where shapes fit.
+        """Return, for each network, the number of every program on every instance and whether its shapes fit.
 
-        Both `(programs, instances)`.
+        Both arrays are `(programs, instances)`.
         """
         shapes = [(len(self.roots), network.instances) for network in networks]
         tables = [(np.full(shape, np.nan), np.zeros(shape, dtype=bool)) for shape in shapes]
@@ -112,7 +112,7 @@ class Plan:
         return tables
 
     def _chunks(self, networks: Sequence[Statistics]) -> Iterator[list[_Part]]:
-        """Cut what is of equal shapes in all networks into chunks."""
+        """Yield chunks of instances of equal shapes, taken from all networks."""
         alike: dict[tuple[Any, ...], list[tuple[int, Group]]] = {}
         for network, statistics in enumerate(networks):
             for group in statistics.groups:
@@ -151,7 +151,7 @@ class Plan:
                 if all(value is not None for value in values):
                     with suppress(ShapeError):
                         found[place] = function(*values)
-            if place in self.ends and (value := found[place]) is not None:  # at once, while it is in the cache
+            if place in self.ends and (value := found[place]) is not None:  # reduced now, while it is in the cache
                 numbers[place] = self._number(value)
             for dead in self.dying[place]:
                 found[dead] = None

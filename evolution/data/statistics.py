@@ -1,8 +1,8 @@
-"""Network statistics: the tensors around every convolution that programs are evaluated on.
+"""Network statistics: the tensors around every convolution, on which programs are evaluated.
 
-A network has instances, triples of a ReLU, a convolution and a batch norm, and an instance has 22 tensors (Akhauri et
-al., EZNAS, NeurIPS 2022, section 3.2 and appendix 8.3): activations, weights and their gradients on images (D), on
-noise (N), and what a perturbation of the images changes in them (P).
+A network has instances, which are triples of a ReLU, a convolution and a batch norm. An instance has 22 tensors
+(Akhauri et al., EZNAS, NeurIPS 2022, section 3.2 and appendix 8.3): activations, weights and their gradients on images
+(D), on noise (N), and their change when the images are perturbed (P).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ...proxies.eznas_b import INIT, PERTURBED
 from ...proxies.passes.needs import Backward, Forward, Gradient, Need, Tap, named
 from ...proxies.probe import Probe
 
-#: Goes up when the same network, images and seed give other tensors than before.
+#: Version of the statistics. It is raised whenever the same network, images and seed give other tensors than before.
 VERSION = 2
-#: T1 is the input of the ReLU, T2 that of the convolution, T3 its weight, T4 the output of the batch norm; G marks the
-#: gradient of the sum of all logits.
+#: T1 is the input of the ReLU, T2 the input of the convolution, T3 the weight of the convolution and T4 the output of
+#: the batch norm. G marks the gradient of the sum of all logits.
 TERMINALS = (
     *("T1_D", "T1_N", "T1_P", "T1G_D", "T1G_N", "T1G_P"),
     *("T2_D", "T2_N", "T2_P", "T2G_D", "T2G_N", "T2G_P"),
@@ -40,8 +40,8 @@ class Group:
     """Instances of a network whose tensors have equal shapes.
 
     Attributes:
-        tensors: By terminal, each `(k, *shape)`, contiguous, for k instances.
-        places: Which of the network's instances these are, k numbers from 0, ascending.
+        tensors: Tensors of k instances, by terminal, each `(k, *shape)` and contiguous.
+        places: Positions of the k instances among all instances of the network, from 0, ascending.
     """
 
     tensors: Mapping[str, Tensor]
@@ -50,11 +50,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Statistics:
-    """All instances of a network.
+    """The statistics of all instances of a network.
 
     Attributes:
-        instances: How many.
-        groups: In the order of their first instance; every instance is in one.
+        instances: Number of instances.
+        groups: Groups of instances, in the order of their first instance; every instance is in one group.
     """
 
     instances: int
@@ -64,13 +64,13 @@ class Statistics:
 def needs(terminals: Iterable[str] = TERMINALS, collection: Collection = "rcb", init: str = INIT) -> tuple[Need, ...]:
     """Return what a probe has to run for some terminals: one pass for each of D, N and P that they read.
 
-    P reads D as well. A pass goes backward where a gradient is read. Inputs of which only activations are read share
-    one without a graph, which for T4_P is the one of the proxy `eznas_b`; that of T1G_D is the one of `eznas_a`.
+    P reads D as well. A pass goes backward if a gradient is read. Inputs of which only activations are read share one
+    pass without a graph. The pass for T4_P is that of the proxy `eznas_b`, and the pass for T1G_D that of `eznas_a`.
 
     Raises:
-        UnknownNameError: No terminal or no collection has this name.
+        UnknownNameError: The name of a terminal or of the collection is unknown.
     """
-    return _Reading(terminals, collection, init).needs()
+    return _Collector(terminals, collection, init).needs()
 
 
 def collect(
@@ -81,40 +81,41 @@ def collect(
     $$a_D = a(x) \quad a_N = a(\epsilon_1) \quad a_P = a(x + 0.1 \epsilon_2) - a(x) \quad
     \mathrm{T1G} = \partial {\textstyle\sum} f / \partial \mathrm{T1}$$
 
-    for every activation a, and likewise for gradients, with f the logits and $\epsilon$ from N(0, 1) in the shape of
-    the images x. Gradients at an input are those through that module only. Kaiming fan-out weights, batch norm in train
-    mode. Activations are `(N, C, H, W)` an instance, weights and their gradients have the shape of the weight; the
-    network's dtype.
+    for every activation a, and by the same formulas for gradients. f are the logits, and $\epsilon$ is drawn from
+    N(0, 1) in the shape of the images x. The gradient at an input is that through the given module only. Weights are
+    initialised with Kaiming fan-out, and batch norm is in train mode. Activations of an instance are `(N, C, H, W)`;
+    weights and their gradients have the shape of the weight. All tensors have the network's dtype.
 
     Args:
-        probe: With `needs` of the same arguments in its plan; otherwise every terminal runs its passes again.
-        terminals: Which of `TERMINALS`.
-        collection: How instances are found.
+        probe: Probe of the network. Its plan should contain `needs` of the same arguments; otherwise every terminal
+            runs its passes again.
+        terminals: Names from `TERMINALS`.
+        collection: Rule that finds the instances.
             `rcb`: ReLU-Conv-BatchNorm triples as the released code finds them, in definition order, without the stem.
-            Of two convolutions in a row, as in a separable one, the second counts. Where modules do not come out in
-            threes, as in cells without convolutions, it is `cbr`.
+            If two convolutions follow each other, as in a separable convolution, the second counts. If the modules do
+            not form triples, as in cells without convolutions, the rule is `cbr`.
             `cbr`: Conv-BatchNorm-ReLU triples as the released code finds them. Tensors go by position: T1 is the input
-            of the convolution, T2 that of the batch norm, T3 the scale of the batch norm, T4 the output of the ReLU.
-            `flow`: by the tensors themselves, in execution order, on any network: a `BatchNorm2d` of what a `Conv2d`
-            gave of what a `ReLU` or `ReLU6` gave. Of convolutions in a row the first counts, as section 6 of the paper
-            has it. A ReLU may belong to several instances. Anything in between breaks a triple, such as the
-            concatenation in a factorised reduction, and functional ReLUs are not seen.
-        init: Where weights come from, a name of `inits.INITS`.
+            of the convolution, T2 the input of the batch norm, T3 its scale, and T4 the output of the ReLU.
+            `flow`: triples by data flow, in execution order, on any network: a `BatchNorm2d` that reads the output of
+            a `Conv2d` that reads the output of a `ReLU` or `ReLU6`. If convolutions follow each other, the first
+            counts, as in section 6 of the paper. A ReLU may belong to several instances. Any other operation in
+            between breaks a triple, such as the concatenation in a factorised reduction. Functional ReLUs are not seen.
+        init: Initialisation of the weights, a name from `inits.INITS`.
 
     Returns:
-        Instances in the order of the collection. In `rcb` and `cbr` those are left out of which a module did not run,
-        and of a module that ran several times the last run counts.
+        Instances in the order of the collection. In `rcb` and `cbr`, an instance is left out if one of its modules did
+        not run, and the last run of a module counts.
 
     Raises:
-        NotApplicableError: The network has no instance, or T3 is the scale of a batch norm that has none.
-        UnknownNameError: No terminal or no collection has this name.
+        NotApplicableError: The network has no instance, or T3 is the scale of a batch norm without a scale.
+        UnknownNameError: The name of a terminal or of the collection is unknown.
 
-    Deviations: the released code hands programs the tensor before the one they name; here a name is what it says. Its
-    noise is new for every network, here it is the seed's.
+    Deviations: the released code passes to a program the tensor before the one that the program names; here it passes
+    the tensor that is named. The noise of the released code is new for every network; here it follows from the seed.
     """
-    reading = _Reading(terminals, collection, init)
-    triples = reading.triples(probe)
-    columns = [reading.column(probe, terminal, triples) for terminal in reading.terminals]
+    collector = _Collector(terminals, collection, init)
+    triples = collector.triples(probe)
+    columns = [collector.column(probe, terminal, triples) for terminal in collector.terminals]
     instances = [row for row in zip(*columns, strict=True) if all(row)]
     if not instances:
         raise NotApplicableError(_NONE)
@@ -125,22 +126,23 @@ def collect(
     for places in alike.values():
         rows = [instances[place] for place in places]
         stacks = (torch.stack([_value(*parts) for parts in column]) for column in zip(*rows, strict=True))
-        groups.append(Group(dict(zip(reading.terminals, stacks, strict=True)), tuple(places)))
+        groups.append(Group(dict(zip(collector.terminals, stacks, strict=True)), tuple(places)))
     return Statistics(len(instances), tuple(groups))
 
 
-#: A module's name, and which of its runs.
+#: Name of a module, and number of the run among the runs of that module.
 _Run = tuple[str, int]
 _Triple = tuple[_Run, _Run, _Run]
 _LAST = -1
 _NONE = "the network has no ReLU-Conv-BatchNorm triple"
-#: Of the triple's modules, by the number in a terminal's name, and whether it is what goes in or what comes out.
+#: Position in the triple of the module that a terminal belongs to, and the side of the module on which the tensor lies,
+#: both by the number in the terminal's name.
 _MODULE = {"1": 0, "2": 1, "3": 1, "4": 2}
 _SIDE: dict[str, Literal["input", "output"]] = {"1": "input", "2": "input", "4": "output"}
 
 
-class _Reading:
-    """Which passes and taps some terminals read."""
+class _Collector:
+    """The passes and taps that some terminals read."""
 
     def __init__(self, terminals: Iterable[str], collection: str, init: str) -> None:
         self.terminals = tuple(dict.fromkeys(terminals))
@@ -151,7 +153,7 @@ class _Reading:
             raise unknown_name("collection", collection, get_args(Collection))
         self.collection = collection
         read = {(letter, "G" in terminal) for terminal in self.terminals for letter in _letters(terminal)}
-        read = read or {("D", False)}  # weights alone
+        read = read or {("D", False)}  # only weights
         backward = [letter for letter in _INPUTS if (letter, True) in read]
         forward = [letter for letter in _INPUTS if (letter, False) in read and letter not in backward]
         together = Forward(init=init, inputs=tuple(_INPUTS[letter] for letter in forward), graph=False)
@@ -160,16 +162,12 @@ class _Reading:
         self.first = next(iter(self.passes))
 
     def needs(self) -> tuple[Need, ...]:
-        """Return what the probe has to run, each need once."""
+        """Return the needs of the terminals, each once."""
         needs = [self._need(t, letter) for t in self.terminals for letter in _letters(t) or self.first]
         return tuple(dict.fromkeys([*self._marks(), *needs]))
 
     def triples(self, probe: Probe) -> list[_Triple]:
-        """Return the modules of every instance.
-
-        Raises:
-            NotApplicableError: There is none.
-        """
+        """Return the modules of every instance."""
         if self.collection == "flow":
             return _follow(*(list(_numbered(self._tapped(probe, mark, self.first))) for mark in self._marks()))
         names = (relu_conv_norm if self.collection == "rcb" else conv_norm_relu)(probe.net)
@@ -177,7 +175,7 @@ class _Reading:
         return list(zip(runs[::3], runs[1::3], runs[2::3], strict=True))
 
     def column(self, probe: Probe, terminal: str, triples: Sequence[_Triple]) -> list[list[Tensor]]:
-        """Return the tensors that a terminal is made of, for every triple; none where its module did not run."""
+        """Return the tensors that a terminal is computed from, by triple; empty if the module did not run."""
         runs = [triple[_MODULE[terminal[1]]] for triple in triples]
         columns = [self._values(probe, terminal, letter, runs) for letter in _letters(terminal) or self.first]
         found = ([value for value in parts if value is not None] for parts in zip(*columns, strict=True))
@@ -201,7 +199,7 @@ class _Reading:
         return Tap(backward or forward, at, _gradient if backward else _copy, _SIDE[number])
 
     def _marks(self) -> tuple[Tap, ...]:
-        """Return taps that know activations again: what ReLUs give, convolutions take and give, and norms take."""
+        """Return taps that mark outputs of ReLUs, inputs and outputs of convolutions, and inputs of batch norms."""
         if self.collection != "flow":
             return ()
         sides: tuple[tuple[int, Literal["input", "output"]], ...]
@@ -209,20 +207,20 @@ class _Reading:
         return tuple(Tap(self.passes[self.first], _at("flow", module), _mark, side) for module, side in sides)
 
     def _tapped(self, probe: Probe, tap: Tap, letter: str) -> list[tuple[str, Any]]:
-        """Return name and value of a tap for one of the inputs that its pass runs on, one after the other."""
+        """Return the names and values of a tap for one of the inputs, which its pass runs on in turn."""
         found, inputs = probe.tap(tap), self.passes[letter].inputs
         each, place = len(found) // len(inputs), inputs.index(_INPUTS[letter])
         return found[place * each : (place + 1) * each]
 
 
 def _letters(terminal: str) -> str:
-    """Return the inputs that a terminal reads; a weight reads none."""
+    """Return the letters of the inputs that a terminal reads; empty for a weight."""
     return {"3": "", "P": "DP"}.get(terminal[-1], terminal[-1])
 
 
-@functools.cache  # a tap is known by its functions
+@functools.cache  # taps are equal only if their functions are identical
 def _at(collection: str, module: int) -> Callable[[nn.Module], tuple[str, ...]]:
-    """Return what names the candidates for the n-th module of a triple."""
+    """Return the function that names the candidates for the n-th module of a triple."""
 
     def at(net: nn.Module) -> tuple[str, ...]:
         if collection == "flow":
@@ -243,7 +241,7 @@ def _follow(
     outputs: Sequence[tuple[_Run, Any]],
     norms: Sequence[tuple[_Run, Any]],
 ) -> list[_Triple]:
-    """Match the marks of what ReLUs give, convolutions take and give, and norms take, each in execution order."""
+    """Match the marks of `_Collector._marks`, each in execution order."""
     active = {mark[0]: relu for relu, mark in relus}
     convolved: dict[Any, tuple[_Run, _Run]] = {}
     for (convolution, before), (_, after) in zip(inputs, outputs, strict=True):
@@ -255,7 +253,7 @@ def _follow(
 
 
 def _numbered(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[_Run, Any]]:
-    """Yield values by module and run."""
+    """Yield every value with the name and the run number of its module."""
     runs: dict[str, int] = {}
     for name, value in found:
         runs[name] = runs.get(name, -1) + 1
@@ -267,19 +265,19 @@ def _value(data: Tensor, perturbed: Tensor | None = None) -> Tensor:
 
 
 def _weights(net: nn.Module, modules: Iterable[str]) -> Iterator[str]:
-    """Yield the names of the parameters that are modules' weights; parameters in several places have one name."""
+    """Yield the names of the weights of modules; a parameter that modules share has one name."""
     names = {id(parameter): name for name, parameter in net.named_parameters()}
     for module in modules:
         weight = net.get_submodule(module)._parameters.get("weight")
         if id(weight) not in names:
             raise NotApplicableError(
-                f"{module}, a batch norm without scale, lacks what T3 is in Conv-BatchNorm-ReLU triples"
+                f"{module} is a batch norm without scale, but T3 of a Conv-BatchNorm-ReLU triple is that scale"
             )
         yield names[id(weight)]
 
 
 def _copy(activation: Tensor) -> Tensor:
-    # Whoever comes after the module may overwrite what it gave.
+    # A later module may overwrite the activation in place.
     return activation.clone(memory_format=torch.contiguous_format)
 
 
@@ -288,5 +286,5 @@ def _gradient(activation: Tensor, gradient: Tensor) -> Tensor:
 
 
 def _mark(activation: Tensor) -> tuple[Any, Tensor]:
-    """Return what tells an activation from every other, with itself, so that its memory is not given away."""
+    """Return a mark that identifies an activation, with the activation, so that its memory is not used again."""
     return (activation.data_ptr(), activation.shape, activation.stride(), activation._version), activation

@@ -1,4 +1,4 @@
-"""Processes that evaluate programs, one thread each; what they return does not depend on how many there are."""
+"""Worker processes that evaluate programs, on one thread each; the results do not depend on their number."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ R = TypeVar("R")
 
 
 class Workers:
-    """A pool of processes, or this process alone.
+    """A set of worker processes, or only this process.
 
     Args:
-        devices: How many.
+        devices: Number of processes; with 1, this process does the work.
 
     Raises:
-        ConfigError: Less than one.
+        ConfigError: `devices` is less than 1.
     """
 
     def __init__(self, devices: int) -> None:
@@ -44,7 +44,7 @@ class Workers:
             self.pool = ProcessPoolExecutor(devices, context(), start)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the result of every item, in their order.
+        """Yield the result of the function for every item, in the order of the items.
 
         Raises:
             ResultsError: A worker dies.
@@ -56,8 +56,8 @@ class Workers:
             yield from self.pool.map(function, items)
         except BrokenProcessPool:
             raise ResultsError(
-                "evolution: a worker died, perhaps for want of memory; generations that are finished are kept: try "
-                "fewer devices"
+                "evolution: a worker died, perhaps because memory ran out; finished generations are kept: try fewer "
+                "devices"
             ) from None
 
     def __enter__(self) -> Workers:
@@ -72,20 +72,20 @@ class Workers:
 
 
 def context() -> BaseContext:
-    """Return how processes start: forks share what is mapped into memory, but are not safe beside CUDA's threads."""
+    """Return the start method: forked processes share mapped memory, but are not safe beside CUDA's threads."""
     fork = sys.platform == "linux" and not torch.cuda.is_available()
     return multiprocessing.get_context("fork" if fork else "spawn")
 
 
 def start() -> None:
-    """Begin a worker: on one thread, deaf to interrupts, and not outliving the process that started it."""
+    """Prepare a worker process: it uses one thread, ignores interrupts, and ends with the process that started it."""
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this worker is interrupted too, and ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent is interrupted too, and ends this worker
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End when the process that started this one is gone, killed or not: nobody else would tell."""
+    """End this process when its parent is gone; no other signal says that the parent was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -1,1 +1,1 @@
-"""How a search goes on: generations, fitness, and the two kinds of problem, networks and pools."""
+"""The evolution of programs: generations, fitness, and two problems, `networks` (programs) and `pools` (aggregates)."""

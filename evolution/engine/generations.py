@@ -1,7 +1,7 @@
-"""The evolution (Algorithm 1 of EZNAS): DEAP's selection, variation and hall of fame over programs that never change.
+"""The evolution (Algorithm 1 of EZNAS), with selection, variation and hall of fame from DEAP.
 
-Every draw comes from one generator whose state is saved with each generation, so a run that was killed ends as it
-would have ended. Where programs are measured, and on what, is the problem's business.
+Every random draw comes from one generator, and its state is saved with each generation. A run that was killed therefore
+ends with the same result as one that was not. The `Problem` measures programs; the evolution knows only their fitness.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -29,48 +29,48 @@ from .fitness import NOTHING
 
 G = TypeVar("G")
 
-#: Programs grown in vain, for each that is wanted, after which there is no hope for more.
+#: Number of attempts per wanted program after which the search for valid programs is given up.
 PATIENCE = 2000
 
 
 class Problem(Protocol):
-    """What programs are measured by."""
+    """A problem: it decides which programs are valid and measures their fitness."""
 
     objectives: int
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
-        """Return which programs give numbers."""
+        """Return, for every program, whether its scores are finite and not all equal."""
 
     def behaviour(self, program: Program) -> Hashable:
-        """Return what a valid program does on what it was tried on: programs that do the same there count once."""
+        """Return a key of what a valid program does; of programs with equal keys only one is kept."""
 
     def draw(self, rng: random.Random) -> Any:
-        """Draw what a generation is measured on."""
+        """Draw the networks that a generation is measured on."""
 
     def fitness(self, programs: Sequence[Program], drawn: Any) -> list[tuple[float, ...]]:
-        """Return the fitness of every program on what was drawn, `NOTHING` where it has none.
+        """Return the fitness of every program on the drawn networks, `NOTHING` if it has none.
 
-        One number, or several of which none is to be dominated.
+        A fitness has one number per objective.
         """
 
 
 class Representation(Protocol[G]):
-    """What programs are written as while they are bred."""
+    """A representation: the form of programs while they are bred, here called a genome."""
 
     def grow(self, rng: random.Random, low: int, high: int) -> G:
-        """Grow one at random."""
+        """Grow a random genome."""
 
     def cross(self, rng: random.Random, first: G, second: G) -> G:
-        """Make a child of two."""
+        """Return a child of two genomes."""
 
     def mutate(self, rng: random.Random, genome: G) -> G:
-        """Make a mutant."""
+        """Return a mutant of a genome."""
 
     def express(self, genome: G) -> Program:
-        """Return the program in its canonical form."""
+        """Return the program of a genome, in canonical form."""
 
     def parse(self, text: str) -> G:
-        """Return what `str` has made a text of, or what a program's text stands for."""
+        """Return the genome of a text, which is either the `str` of a genome or the text of a program."""
 
 
 class _One(base.Fitness):  # type: ignore[misc]
@@ -87,7 +87,7 @@ class _TwoSmaller(base.Fitness):  # type: ignore[misc]
 
 @dataclass
 class Individual(Generic[G]):
-    """A program, what it is bred as, and its fitness, as DEAP handles them."""
+    """A program with its genome and its fitness, in the form that DEAP expects."""
 
     genome: G
     program: Program
@@ -96,20 +96,20 @@ class Individual(Generic[G]):
 
 @dataclass(frozen=True)
 class Generation:
-    """What is recorded of a generation.
+    """The record of one generation.
 
     Attributes:
-        generation: Its number; 0 is the first.
-        best: The highest fitness.
-        median: Of those that rank anything.
-        hall: The highest fitness so far.
-        ranking: Share of the programs that rank anything.
-        validity: Share of the programs grown or bred that were valid.
-        diversity: Share of distinct sub-expressions among all nodes of the population.
-        size: Mean number of nodes.
-        height: Mean height.
-        wall_s: Seconds it took.
-        program: The best, as text.
+        generation: Number of the generation; 0 is the first.
+        best: Highest fitness of the generation.
+        median: Median fitness of the programs that have a fitness.
+        hall: Highest fitness of all generations so far.
+        ranking: Share of the programs that have a fitness.
+        validity: Share of valid programs among those that were grown or bred.
+        diversity: Share of distinct subtrees among all nodes of the population.
+        size: Mean number of nodes of a program.
+        height: Mean height of a program.
+        wall_s: Duration of the generation in seconds.
+        program: Best program of the generation, as text.
     """
 
     generation: int
@@ -127,7 +127,7 @@ class Generation:
 
 @dataclass
 class State:
-    """All that a search has come to: nothing else decides how it goes on."""
+    """The complete state of a search; it alone determines how the search continues."""
 
     generation: int = -1
     rng: Any = None
@@ -139,41 +139,38 @@ class State:
 def evolve(
     problem: Problem,
     representation: Representation[G],
-    config: EngineConfig,
+    engine: EngineConfig,
     folder: Path,
     recipe: dict[str, Any],
     *,
     each: Callable[[State], None] = lambda state: None,
 ) -> State:
-    """Search, from where a folder's state is, and return the last state.
+    """Run the search, or continue it from the state in a folder, and return the last state.
 
     Args:
-        problem: Terminals, primitives and fitness.
+        problem: Problem that measures the programs.
         representation: Trees or register machines.
-        config: Hyper-parameters.
-        folder: Where `state.json` is kept.
-        recipe: All that decides how the search goes; a state of another recipe is not gone on from.
-        each: Called after every generation with the state.
+        engine: Hyper-parameters, checked with `check_engine`.
+        folder: Folder of `state.json`.
+        recipe: Every value that influences the search. A state with another recipe is refused.
+        each: Function that is called with the state after every generation.
 
     Raises:
-        ConfigError: A hyper-parameter makes no sense, a program to start with is none, or no valid program is found.
+        ConfigError: Too few valid programs are found, or no program has a fitness.
+        ProgramError: A program in `engine.start` is not valid.
         ResultsError: The folder holds another search, or a torn state.
     """
-    check(config)
     path = folder / "state.json"
     state = last_state(folder, recipe)
-    search = _Search(problem, representation, config, state)
-    progress = Progress("generations", config.generations + 1)
-    progress.update(state.generation + 1)
-    try:
-        while state.generation < config.generations:
+    search = _Search(problem, representation, engine, state)
+    with closing(Progress("generations", engine.generations + 1)) as progress:
+        progress.update(state.generation + 1)
+        while state.generation < engine.generations:
             search.step()
             document = asdict(state) | {"recipe": recipe}
             write_atomically(path, json.dumps(document, indent=1).encode())
             each(state)
             progress.advance(1)
-    finally:
-        progress.close()
     if not state.hall:
         raise ConfigError(
             "engine: no program of any generation ranks anything: expected accuracies that differ, or more generations"
@@ -182,43 +179,41 @@ def evolve(
 
 
 class _Search(Generic[G]):
-    def __init__(self, problem: Problem, representation: Representation[G], config: EngineConfig, state: State) -> None:
-        self.problem, self.representation, self.config, self.state = problem, representation, config, state
-        self.rng = random.Random(config.seed)
+    def __init__(self, problem: Problem, representation: Representation[G], engine: EngineConfig, state: State) -> None:
+        self.problem, self.representation, self.engine, self.state = problem, representation, engine, state
+        self.rng = random.Random(engine.seed)
         if state.rng is not None:
             self.rng.setstate(state.rng)
         kinds = {(False, 1): _One, (True, 1): _Smaller, (True, 2): _TwoSmaller}
-        if (config.pareto, problem.objectives) not in kinds:
-            raise ConfigError("engine: expected pareto with two objectives, and not more than two")
-        self.kind = kinds[config.pareto, problem.objectives]
+        self.kind = kinds[engine.pareto, problem.objectives]
         self.toolbox = base.Toolbox()
         self.toolbox.register("clone", copy.copy)
         self.toolbox.register("mate", self._mate)
         self.toolbox.register("mutate", self._mutate)
-        # Of a Pareto search, all that no other dominates: the first so many would be the best by the first objective.
+        # In a Pareto search the hall has no maximum size, because DEAP would keep the best by the first objective.
         self.hall: Any = (
             tools.ParetoFront(similar=self._alike)
-            if config.pareto
-            else tools.HallOfFame(config.hall, similar=self._alike)
+            if engine.pareto
+            else tools.HallOfFame(engine.hall, similar=self._alike)
         )
-        # Of equals, DEAP puts the last that comes first.
+        # Reversed, because DEAP puts the last of equal individuals first.
         self.hall.update([self._known(text, values) for text, values in reversed(state.hall)])
         self.tried = self.found = 0
         self.seen: dict[Hashable, Program] = {}
         self.genomes: dict[Program, G] = {}
 
     def step(self) -> None:
-        """Make and measure the next generation."""
+        """Breed and measure the next generation."""
         started = time.perf_counter()
         self.tried = self.found = 0
         self.seen, self.genomes = {}, {}
-        config, state = self.config, self.state
+        engine, state = self.engine, self.state
         if state.generation < 0:
-            known = [self.representation.parse(text) for text in config.start]
+            known = [self.representation.parse(text) for text in engine.start]
             self.genomes |= {self.representation.express(genome): genome for genome in known}
         else:
-            self._breed(config.population - math.floor(config.immigrants * config.population))
-        self._grow(config.population)
+            self._breed(engine.population - math.floor(engine.immigrants * engine.population))
+        self._grow(engine.population)
         genomes = self.genomes
         drawn = self.problem.draw(self.rng)
         fitness = self.problem.fitness(list(genomes), drawn)
@@ -233,54 +228,54 @@ class _Search(Generic[G]):
         state.rng = self.rng.getstate()
 
     def _breed(self, total: int) -> None:
-        """Keep the best of the last population, and breed valid programs from it until the generation has so many."""
-        config = self.config
+        """Take the elite of the last population, and breed valid programs from it until there are `total` programs."""
+        engine = self.engine
         population = [self._known(text, values) for text, values in self.state.population]
         elite = self._elite(population)[:total]
-        # Together, so that the workers share their networks.
+        # One call for all of them, so that each network is loaded once.
         self.problem.valid([individual.program for individual in elite])
         for individual in elite:
             self._add(individual.program, individual.genome, total)
         with _stream(self.rng):
             parents: list[Individual[G]] = (
-                tools.selNSGA2(population, min(config.parents, len(population)))
-                if config.pareto
-                else tools.selTournament(population, config.parents, config.tournament)
+                tools.selNSGA2(population, min(engine.parents, len(population)))
+                if engine.pareto
+                else tools.selTournament(population, engine.parents, engine.tournament)
             )
 
         def breed(wanted: int) -> list[G]:
             with _stream(self.rng):
-                bred = algorithms.varOr(parents, self.toolbox, wanted, config.crossover, config.mutation)
+                bred = algorithms.varOr(parents, self.toolbox, wanted, engine.crossover, engine.mutation)
             return [individual.genome for individual in bred]
 
         self._fill(total, breed)
 
     def _elite(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
-        """Return the best that rank anything; of those with one fitness, which mostly rank alike, the smallest."""
+        """Return the best programs; of those with equal fitness, which mostly rank alike, only the smallest."""
         ranking = [individual for individual in population if individual.fitness.values[0] > NOTHING]
         best = sorted(ranking, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
         distinct: dict[float, Individual[G]] = {}
         for individual in best:
-            measured = individual.fitness.values[0] + self.config.parsimony * individual.program.size
+            measured = individual.fitness.values[0] + self.engine.parsimony * individual.program.size
             distinct.setdefault(round(measured, 9), individual)
-        return list(distinct.values())[: self.config.elite]
+        return list(distinct.values())[: self.engine.elite]
 
     def _grow(self, total: int) -> None:
-        """Grow valid programs until the generation has so many."""
-        low, high = self.config.min_height, self.config.max_height
+        """Grow valid programs until the generation has `total` programs."""
+        low, high = self.engine.min_height, self.engine.max_height
         self._fill(total, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)])
 
     def _fill(self, total: int, make: Callable[[int], list[G]]) -> None:
-        """Add programs to the generation that are valid and do what no other of it does."""
+        """Add valid programs of distinct behaviour until the generation has `total` programs."""
         missing, tried = total - len(self.genomes), 0
         while len(self.genomes) < total:
-            # At least a handful: their validity is tested together, which shares work.
+            # At least eight at a time, because programs that are tested together share work.
             genomes = make(max(total - len(self.genomes), 8))
             tried += len(genomes)
             fresh: dict[Program, G] = {}
             for genome in genomes:
                 program = self.representation.express(genome)
-                if program.args and program.height <= self.config.height_limit and program not in self.genomes:
+                if program.args and program.height <= self.engine.height_limit and program not in self.genomes:
                     fresh.setdefault(program, genome)
             valid = self.problem.valid(list(fresh))
             self.found += sum(valid)
@@ -297,14 +292,14 @@ class _Search(Generic[G]):
     def _add(self, program: Program, genome: G, total: int) -> None:
         behaviour = self.problem.behaviour(program)
         alike = self.seen.get(behaviour)
-        if alike is not None and program.size < alike.size:  # the smaller of two that do the same
+        if alike is not None and program.size < alike.size:  # the smaller of two with equal behaviour stays
             del self.genomes[alike]
         if (alike is None or program.size < alike.size) and len(self.genomes) < total:
             self.seen[behaviour] = program
             self.genomes[program] = genome
 
     def _remember(self, individual: Individual[G]) -> None:
-        """Take a program into the hall of fame; of two that do the same the smaller stays, if it is no worse."""
+        """Add a program to the hall of fame; it replaces a larger one of the same behaviour if it is no worse."""
         for place, known in enumerate(self.hall):
             smaller = individual.program.size < known.program.size and individual.fitness >= known.fitness
             if smaller and self._alike(individual, known):
@@ -315,21 +310,21 @@ class _Search(Generic[G]):
     def _alike(self, first: Individual[G], second: Individual[G]) -> bool:
         return self.problem.behaviour(first.program) == self.problem.behaviour(second.program)
 
-    # DEAP draws from Python's global generator, which `_stream` has lent it; so do the operators that it calls.
+    # DEAP calls these inside `_stream`, where Python's global generator continues the generator of the search.
     def _mate(self, first: Individual[G], second: Individual[G]) -> tuple[Individual[G], Individual[G]]:
-        return self._fresh(self.representation.cross(_lent(), first.genome, second.genome)), second
+        return self._fresh(self.representation.cross(_global(), first.genome, second.genome)), second
 
     def _mutate(self, individual: Individual[G]) -> tuple[Individual[G]]:
-        return (self._fresh(self.representation.mutate(_lent(), individual.genome)),)
+        return (self._fresh(self.representation.mutate(_global(), individual.genome)),)
 
     def _fresh(self, genome: G, program: Program | None = None) -> Individual[G]:
         return Individual(genome, program or self.representation.express(genome), self.kind())
 
     def _measured(self, genome: G, program: Program, fitness: tuple[float, ...]) -> Individual[G]:
-        taken = self.config.parsimony * program.size
+        taken = self.engine.parsimony * program.size
         values = tuple(value - taken if value > NOTHING else value for value in fitness)
         individual = self._fresh(genome, program)
-        individual.fitness.values = (*values, float(program.size)) if self.config.pareto else values
+        individual.fitness.values = (*values, float(program.size)) if self.engine.pareto else values
         return individual
 
     def _known(self, text: str, values: Sequence[float]) -> Individual[G]:
@@ -359,7 +354,7 @@ class _Search(Generic[G]):
 
 @contextmanager
 def _stream(rng: random.Random) -> Iterator[None]:
-    """Lend a generator to DEAP, which draws from Python's global one, and put that back as it was."""
+    """Let Python's global generator, from which DEAP draws, continue `rng`; then restore its state."""
     before = random.getstate()
     random.setstate(rng.getstate())
     try:
@@ -369,44 +364,24 @@ def _stream(rng: random.Random) -> Iterator[None]:
         random.setstate(before)
 
 
-def _lent() -> random.Random:
+def _global() -> random.Random:
+    """Return Python's global generator."""
     return random._inst
 
 
-def check(config: EngineConfig) -> None:
-    """Check hyper-parameters, which a search does before it collects anything.
-
-    Raises:
-        ConfigError: They make no sense.
-    """
-    if config.generations < 0 or config.population < 2 or not config.parents >= 2 or config.tournament < 1:
-        raise ConfigError(
-            "engine: expected generations >= 0, population >= 2, parents >= 2 and tournament >= 1, got "
-            f"{config.generations}, {config.population}, {config.parents}, {config.tournament}"
-        )
-    if not 0 <= config.elite < config.population:
-        raise ConfigError(
-            f"engine: expected an elite of 0 or more, below the population of {config.population}, got {config.elite}"
-        )
-    if not (0 <= config.immigrants <= 1 and config.crossover >= 0 and config.mutation >= 0):
-        raise ConfigError("engine: expected shares and probabilities from 0 to 1")
-    if config.crossover + config.mutation > 1:
-        raise ConfigError(
-            f"engine: expected crossover + mutation of at most 1, got {config.crossover} + {config.mutation}"
-        )
-    if not 1 <= config.min_height <= config.max_height <= config.height_limit:
-        raise ConfigError(
-            "engine: expected 1 <= min_height <= max_height <= height_limit, got "
-            f"{config.min_height}, {config.max_height}, {config.height_limit}"
-        )
+def programs(
+    representation: Representation[G], listed: Sequence[tuple[str, Sequence[float]]]
+) -> list[tuple[Program, float]]:
+    """Return the programs of a population or of a hall of fame, each with its first fitness."""
+    return [(representation.express(representation.parse(text)), values[0]) for text, values in listed]
 
 
 def last_state(folder: Path, recipe: dict[str, Any]) -> State:
-    """Return where a folder's search is, a state that has not begun if there is none.
+    """Return the state of the search in a folder, or a new state if there is none.
 
     Args:
-        folder: Where `state.json` is kept.
-        recipe: All that decides how the search goes, or the part of it that is known.
+        folder: Folder of `state.json`.
+        recipe: Every value that influences the search, or the part that is known already.
 
     Raises:
         ResultsError: The folder holds another search, or a torn state.
@@ -426,7 +401,7 @@ def last_state(folder: Path, recipe: dict[str, Any]) -> State:
         }
         state = State(document["generation"], rng, **lists, records=records)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ResultsError(f"state {path} is torn ({one_line(str(error))[:80]}): delete it to begin anew") from None
+        raise ResultsError(f"state {path} is torn ({one_line(str(error))[:80]}): delete it to start again") from None
     wanted = json.loads(json.dumps(recipe))
     differing = sorted(key for key in wanted if wanted[key] != found.get(key))
     if differing:

@@ -1,4 +1,4 @@
-"""Programs measured by how they rank trained networks, from stored statistics."""
+"""The problem of a search for programs: programs score networks from stored statistics, and rank them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from ..data.workers import Workers
 from ..language.programs import Program
 from .fitness import NOTHING, Objective, Sign, Vector, coefficient, fitness
 
-#: Networks of a ground that a program has to give numbers on before it is measured.
+#: Number of networks of every ground on which a program must have finite scores before it is measured.
 TRIAL = 2
 
-#: Of the programs that are to be exact, this part is measured at a time, at least.
+#: Divisor of `Measure.exact`: at least `exact // HANDFUL` programs are measured at a time, so that few networks are
+#: loaded for only a few programs.
 HANDFUL = 5
 
-#: Networks that one process evaluates at a time: what is of equal shapes in all of them shares operations.
+#: Number of networks that one process evaluates at a time; their instances of equal shapes share operations.
 BLOCK = 10
 
-#: What is drawn for a generation: networks by ground.
+#: The networks that are drawn for a generation, by ground, as positions in the pool.
 Drawn = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The networks of one ground.
+    """The pool of one ground at one batch size and seed: its networks, with statistics and accuracies.
 
     Attributes:
-        name: Space, images, batch size and seed.
-        handles: Their statistics.
-        accuracies: Of the same networks `(n,)`.
-        lacking: Why networks that belong here are left out.
+        name: Space, data set, batch size and seed, in words.
+        handles: Handles of the statistics of the n networks.
+        accuracies: Accuracies of the networks `(n,)`.
+        lacking: Reasons why networks of the ground are left out, one for each of them.
     """
 
     name: str
@@ -50,8 +51,8 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What makes a score of a program on a network, beside the program."""
+class Scoring:
+    """The settings that determine the score of a network by a program; see `data.evaluation.Plan`."""
 
     to_scalar: ToScalar = "mean"
     aggregation: Aggregation = "mean"
@@ -59,15 +60,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Measure:
-    """What makes a fitness of scores.
+    """The settings that determine the fitness from scores.
 
     Attributes:
-        draw: Networks of a ground that a generation is measured on; 0 for all.
-        grounds: Grounds that it is measured on; 0 for all.
-        objective: The coefficient at one ground.
-        top: The share that is the most accurate, for the objective `top`.
-        sign: Whether coefficients may have any sign, or must have the same at all grounds.
-        exact: How many of the best are measured at all grounds; 0 for all. See `NetworkProblem.fitness`.
+        draw: Number of networks of a ground that a generation is measured on; 0 for all.
+        grounds: Number of grounds that a generation is measured on; 0 for all.
+        objective: Coefficient on one ground.
+        top: Share of the networks that count as the most accurate, for the objective `top`.
+        sign: Whether coefficients may have `any` sign, or must have the `same` sign on all grounds.
+        exact: Number of the best programs that are measured on all grounds; 0 for all. See `NetworkProblem.fitness`.
     """
 
     draw: int = 20
@@ -79,28 +80,28 @@ class Measure:
 
 
 class NetworkProblem:
-    """Scores of programs are kept, so that no block of networks is visited twice with one program.
+    """The problem of ranking networks by the scores of programs; scores are kept and never computed twice.
 
     Args:
-        pools: The networks of every ground.
-        reading: What makes a score.
-        measure: What makes a fitness.
-        workers: Who evaluates.
+        pools: Pool of every ground.
+        scoring: Settings that determine a score.
+        measure: Settings that determine a fitness.
+        workers: Processes that evaluate programs.
     """
 
     objectives = 1
 
-    def __init__(self, pools: Sequence[Pool], reading: Reading, measure: Measure, workers: Workers) -> None:
-        self.pools, self.reading, self.measure, self.workers = pools, reading, measure, workers
+    def __init__(self, pools: Sequence[Pool], scoring: Scoring, measure: Measure, workers: Workers) -> None:
+        self.pools, self.scoring, self.measure, self.workers = pools, scoring, measure, workers
         self.starts = np.cumsum([0, *(len(pool.handles) for pool in pools)])
         self.handles = [handle for pool in pools for handle in pool.handles]
         self.trial = [n for start, end in itertools.pairwise(self.starts.tolist()) for n in range(start, end)[:TRIAL]]
         self._known: dict[Program, tuple[Vector, NDArray[np.bool_]]] = {}
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
-        """Return which programs give finite scores on few networks of every ground, and not the same on all of them."""
+        """Return, for every program, whether its scores on the trial networks are finite and not all equal."""
         left = list(programs)
-        # Most fail on the first network, so that the others need not be asked.
+        # Most programs fail on the first network, so it is tried before the others.
         for networks in (self.trial[:1], self.trial):
             if left:
                 scores = self.scores(left, networks)
@@ -109,11 +110,11 @@ class NetworkProblem:
         return [program in varied for program in programs]
 
     def behaviour(self, program: Program) -> bytes:
-        """Return the scores of a program on the networks that it is tried on."""
+        """Return the scores of a program on the trial networks, as bytes."""
         return self.scores([program], self.trial).tobytes()
 
     def draw(self, rng: random.Random) -> Drawn:
-        """Draw grounds, and networks of each."""
+        """Draw grounds, and networks of each ground."""
         grounds = range(len(self.pools))
         chosen = rng.sample(grounds, min(self.measure.grounds or len(grounds), len(grounds)))
         drawn = {}
@@ -127,9 +128,9 @@ class NetworkProblem:
         return {ground: tuple(range(len(pool.handles))) for ground, pool in enumerate(self.pools)}
 
     def coefficients(self, programs: Sequence[Program], drawn: Drawn) -> NDArray[np.float64]:
-        """Return how every program ranks at every ground that was drawn `(programs, grounds)`, signed.
+        """Return the signed coefficient of every program on every drawn ground, `(programs, grounds)`.
 
-        A program that ranks nothing at one ground is not taken to the next, where it is NaN too.
+        A program whose coefficient on a ground is NaN is not measured on later grounds, where it is NaN too.
         """
         found = np.full((len(programs), len(drawn)), np.nan)
         left = list(range(len(programs)))
@@ -142,11 +143,11 @@ class NetworkProblem:
         return found
 
     def fitness(self, programs: Sequence[Program], drawn: Drawn) -> list[tuple[float, ...]]:
-        """Return the fitness of every program, `NOTHING` where it ranks nothing.
+        """Return the fitness of every program on the drawn networks, `NOTHING` if it has none.
 
-        A program that is not among the best so many goes no further than to the ground where that is certain, and has
-        the least coefficient up to there: its fitness is no more than that, and no more than theirs. Grounds are gone
-        through in their order, so cheap ones are best first.
+        The fitness is exact for the `measure.exact` best programs. Every other program is measured, ground by ground,
+        only until it is certain that it is not one of them. Its fitness is then that on the grounds so far. This is an
+        upper bound of its exact fitness, and not above the fitness of the best. Cheap grounds should come first.
         """
         grounds = [{ground: chosen} for ground, chosen in drawn.items()]
         found: list[list[float]] = [[] for _ in programs]
@@ -158,8 +159,8 @@ class NetworkProblem:
             due = [row for row in open_ if row in best or not found[row]]
             if not due:
                 return [(bound,) for bound in bounds]
-            # One ground at a time, since who is among the best may change; not for a few alone, since networks have to
-            # be read.
+            # One ground at a time, because the set of the best may change. A few more programs than necessary are
+            # measured, because the networks have to be loaded anyway.
             at = min(len(found[row]) for row in due)
             count = max(sum(len(found[row]) == at for row in due), self.measure.exact // HANDFUL)
             rows = [row for row in open_ if len(found[row]) == at][:count]
@@ -169,13 +170,13 @@ class NetworkProblem:
                 bounds[row] = fitness(found[row], self.measure.sign)
 
     def scores(self, programs: Sequence[Program], networks: Sequence[int]) -> NDArray[np.float64]:
-        """Return scores `(programs, networks)`, computed where they are not known."""
+        """Return scores `(programs, networks)`; only unknown ones are computed."""
         total = len(self.handles)
         for program in programs:
             if program not in self._known:
                 self._known[program] = np.full(total, np.nan), np.zeros(total, dtype=bool)
         tasks = []
-        # Every so manyth, so that blocks take equally long; one for each worker at least.
+        # A block is every count-th network, so that blocks take equally long. There is at least one block per worker.
         count = max(math.ceil(len(networks) / BLOCK), min(self.workers.devices, len(networks)))
         for start in range(count):
             block = networks[start::count]
@@ -185,7 +186,7 @@ class NetworkProblem:
             if wanted:
                 tasks.append((wanted, missing))
         map_ = self.workers.map if len(tasks) > 1 else map
-        found = map_(_scores, [([self.handles[n] for n in wanted], own, self.reading) for wanted, own in tasks])
+        found = map_(_scores, [([self.handles[n] for n in wanted], own, self.scoring) for wanted, own in tasks])
         for (wanted, missing), table in zip(tasks, found, strict=True):
             for program, row in zip(missing, table, strict=True):
                 values, known = self._known[program]
@@ -193,16 +194,16 @@ class NetworkProblem:
         return np.array([self._known[program][0][list(networks)] for program in programs]).reshape(len(programs), -1)
 
 
-def _scores(task: tuple[Sequence[Handle], tuple[Program, ...], Reading]) -> NDArray[np.float64]:
-    handles, programs, reading = task
-    return _plan(programs, reading).scores([_load(handle) for handle in handles])
+def _scores(task: tuple[Sequence[Handle], tuple[Program, ...], Scoring]) -> NDArray[np.float64]:
+    handles, programs, scoring = task
+    return _plan(programs, scoring).scores([_load(handle) for handle in handles])
 
 
 @functools.lru_cache(maxsize=4)
-def _plan(programs: tuple[Program, ...], reading: Reading) -> Plan:
-    return Plan(programs, reading.to_scalar, reading.aggregation)
+def _plan(programs: tuple[Program, ...], scoring: Scoring) -> Plan:
+    return Plan(programs, scoring.to_scalar, scoring.aggregation)
 
 
-@functools.lru_cache(maxsize=BLOCK)  # what is not mapped is not resident; the system keeps files at hand
+@functools.lru_cache(maxsize=BLOCK)  # few, because mapped files take memory; the system caches the files
 def _load(handle: Handle) -> Statistics:
     return handle.load()

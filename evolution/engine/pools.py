@@ -1,10 +1,10 @@
-"""Aggregates that are evolved: programs over proxies, whose scores are known, so that one costs microseconds."""
+"""The problem of a search for aggregates: programs over the known scores of proxies rank pools of networks."""
 
 from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,53 +21,50 @@ from ..language.primitives import Kind, Primitive
 from ..language.programs import Program, Vocabulary
 from .fitness import NOTHING, Objective, Vector, coefficient
 
-#: Terminals beside the proxies.
+#: Constants that programs may read, in addition to proxies.
 CONSTANTS = ("0.25", "0.5", "2", "4")
 
-#: What a proxy is to a program: its relative rank in the pool, or the logarithm of its score.
-Reading = Literal["ranks", "logs"]
+#: Value of a proxy that a program reads: its relative rank in the pool, or the logarithm of its score.
+Scale = Literal["ranks", "logs"]
 
 
 def _same(*kinds: Kind) -> Kind:
-    """There is one kind of value: a number for every network of the pool."""
+    """Return the only kind, `tensor`: a number for every network of the pool."""
     if set(kinds) != {"tensor"}:
         raise ProgramError(f"expected numbers of a pool, got {', '.join(kinds)}")
     return "tensor"
 
 
-def _primitive(name: str, function: Callable[..., Any], arity: int = 2, *, commutative: bool = False) -> Primitive:
-    return Primitive(name, function, arity, _same, commutative)
-
-
+#: Operations of aggregates, by name.
 PRIMITIVES = {
-    primitive.name: primitive
-    for primitive in (
-        _primitive("add", np.add, commutative=True),
-        _primitive("sub", np.subtract),
-        _primitive("mul", np.multiply, commutative=True),
-        _primitive("div", np.divide),
-        _primitive("min", np.minimum, commutative=True),
-        _primitive("max", np.maximum, commutative=True),
-        _primitive("square", np.square, 1),
-    )
+    name: Primitive(name, function, function.nin, _same, commutative=name in {"add", "mul", "min", "max"})
+    for name, function in {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "min": np.minimum,
+        "max": np.maximum,
+        "square": np.square,
+    }.items()
 }
 
 
 def vocabulary(proxies: Sequence[str], height_limit: int = 10) -> Vocabulary:
-    """Return proxies and constants as terminals, sums, products and the like as primitives."""
+    """Return a vocabulary of proxies and constants as terminals, and of the operations above."""
     terminals: dict[str, Kind] = dict.fromkeys([*proxies, *CONSTANTS], "tensor")
     return Vocabulary(terminals, PRIMITIVES, height_limit)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Scores of one pool of networks, higher better.
+    """The scores and accuracies of one pool of networks.
 
     Attributes:
-        name: Of the board, and of the part of it.
-        scores: By proxy, `(n, seeds)`; no NaN.
-        truth: Accuracies `(n,)`, finite.
-        networks: What they are called.
+        name: Name of the board, and of the part of its networks.
+        scores: Scores of every proxy, `(n, seeds)`, without NaN; higher is better.
+        truth: Accuracies of the n networks, finite.
+        networks: Architectures of the n networks.
     """
 
     name: str
@@ -76,51 +73,51 @@ class Table:
     networks: Sequence[str] = ()
 
     def part(self, name: str, chosen: NDArray[np.intp]) -> Table:
-        """Return some of the networks, which rank among themselves."""
+        """Return a table of some of the networks."""
         scores = {proxy: values[chosen] for proxy, values in self.scores.items()}
         wanted = set(chosen.tolist())
         networks = [network for place, network in enumerate(self.networks) if place in wanted]
         return Table(f"{self.name}, {name}", scores, self.truth[chosen], networks)
 
     def halves(self, seed: int) -> tuple[Table, Table]:
-        """Return two halves of the networks, drawn by seed: to fit on, and to test on."""
-        # RandomState's stream is frozen for good; the newer generators may change with numpy.
+        """Return two random halves of the networks: one to fit on, and one to test on."""
+        # The stream of RandomState is frozen; that of newer generators may change with numpy.
         order = np.random.RandomState(seed).permutation(len(self.truth))
         middle = len(order) // 2
         return self.part("fitted on", np.sort(order[:middle])), self.part("tested on", np.sort(order[middle:]))
 
-    def values(self, reading: Reading) -> dict[str, Vector]:
-        """Return what every proxy is to a program `(n,)`, the mean over seeds."""
-        return {proxy: read(columns, reading) for proxy, columns in self.scores.items()}
+    def values(self, scale: Scale) -> dict[str, Vector]:
+        """Return the values of every proxy `(n,)` on a scale, as means over seeds."""
+        return {proxy: scaled(columns, scale) for proxy, columns in self.scores.items()}
 
 
-def read(columns: NDArray[np.float64], reading: Reading) -> Vector:
-    r"""Return relative ranks $r_k / m$, 1 for the best of m, or logarithms, of scores `(n, seeds)`; means over seeds.
+def scaled(columns: NDArray[np.float64], scale: Scale) -> Vector:
+    r"""Return the relative ranks or logarithms of scores `(n, seeds)`, as means over seeds `(n,)`.
 
-    Ties share a rank. Scores that are not all positive have no logarithm and are taken as they are.
+    A relative rank is $r_k / n$, and 1 for the best network; ties share a rank. If a score is not positive, all scores
+    are used without a logarithm.
     """
-    if reading == "ranks":
+    if scale == "ranks":
         return np.asarray(rankdata(columns, axis=0).mean(1) / len(columns))
     return np.asarray((np.log(columns) if (columns > 0).all() else columns).mean(1))
 
 
 def table(name: str, recipe: Recipe, rows: Any, proxies: Sequence[str]) -> Table:
-    """Return the scores of a board as a table; networks without a score of any of the proxies are left out.
+    """Return a table of the networks of a board that have scores of all `proxies`, from the rows of the store.
 
     Raises:
-        ConfigError: A proxy is not on the board, or fewer than ten networks have all scores.
+        ConfigError: The board lacks a proxy, or fewer than ten networks have all scores.
     """
     chosen = select_rows(rows, recipe)
     absent = [proxy for proxy in proxies if proxy not in set(chosen["proxy"])]
     if absent:
-        raise ConfigError(f"proxies: {name} has no scores of {', '.join(absent)}: expected those of its run")
+        raise ConfigError(f"proxies: {name} has no scores of {', '.join(absent)}: expected proxies of its run")
     scores = {}
     known = {}
     keep = np.isfinite(recipe.values)
     for proxy in proxies:
         own = chosen[chosen["proxy"] == proxy]
-        sizes = sorted(set(own["batch_size"]))
-        own = own[own["batch_size"] == sizes[-1]]
+        own = own[own["batch_size"] == own["batch_size"].max()]
         columns = own.pivot(index="architecture", columns="seed", values="value").loc[recipe.architectures].to_numpy()
         scores[proxy] = -columns if proxy in recipe.lower else columns
         finite = ~np.isnan(columns).any(1)
@@ -137,36 +134,40 @@ def table(name: str, recipe: Recipe, rows: Any, proxies: Sequence[str]) -> Table
 
 
 class PoolProblem:
-    """Aggregates measured by how they rank pools of networks: the least coefficient over the pools.
+    """The problem of ranking pools by the scores of aggregates; a fitness is the least coefficient over the pools.
 
     Args:
-        tables: What programs are fitted on.
-        reading: What a proxy is to a program.
-        objectives: Coefficients: `tau`, `top` for tau among the most accurate, `weighted`.
-        share: How many are the most accurate.
+        tables: Tables of the pools.
+        scale: Scale on which programs read the scores of proxies.
+        objectives: Objectives, see `fitness.coefficient`.
+        share: Share of the networks that count as the most accurate, for the objective `top`.
     """
 
     def __init__(
-        self, tables: Sequence[Table], reading: Reading, objectives: Sequence[Objective] = ("tau",), share: float = 0.1
+        self, tables: Sequence[Table], scale: Scale, objectives: Sequence[Objective] = ("tau",), share: float = 0.1
     ) -> None:
         self.tables, self.coefficients, self.share = tables, tuple(objectives), share
         self.objectives = len(self.coefficients)
-        self.values = [{**t.values(reading), **{c: np.full(len(t.truth), float(c)) for c in CONSTANTS}} for t in tables]
+        self.values = [t.values(scale) | _constants(len(t.truth)) for t in tables]
         self.memo: list[dict[Program, Vector]] = [{} for _ in tables]
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
-        """Return which programs give finite numbers, not all equal."""
-        return [all(_varies(scores) for scores in self.scores(program)) for program in programs]
+        """Return, for every program, whether its scores are finite and not all equal."""
+
+        def varies(scores: Vector) -> bool:
+            return bool(np.isfinite(scores).all()) and scores.min() < scores.max()
+
+        return [all(map(varies, self.scores(program))) for program in programs]
 
     def behaviour(self, program: Program) -> bytes:
-        """Return how a program ranks the networks of every pool; a monotone function of another is no other program."""
+        """Return the ranks of the networks of every pool, as bytes; programs that rank alike count as one."""
         return b"".join(rankdata(scores).tobytes() for scores in self.scores(program))
 
     def draw(self, rng: random.Random) -> None:
-        """Draw nothing: a program is measured on all networks."""
+        """Draw nothing, because programs are measured on all networks."""
 
     def fitness(self, programs: Sequence[Program], drawn: object = None) -> list[tuple[float, ...]]:
-        """Return the least coefficient over the pools, for every objective."""
+        """Return the least coefficient over the pools for every program and objective, `NOTHING` if there is none."""
         return [self._fitness(program) for program in programs]
 
     def _fitness(self, program: Program) -> tuple[float, ...]:
@@ -178,15 +179,15 @@ class PoolProblem:
         return tuple(found)
 
     def scores(self, program: Program) -> list[Vector]:
-        """Return the scores of every pool."""
+        """Return the scores of a program on every pool."""
         for memo in self.memo:
-            if len(memo) > 4096:  # what programs share is mostly of one generation
+            if len(memo) > 4096:  # mostly programs of one generation share subtrees
                 memo.clear()
         return [run(program, values, memo) for values, memo in zip(self.values, self.memo, strict=True)]
 
 
 def run(program: Program, values: Mapping[str, Vector], memo: dict[Program, Vector] | None = None) -> Vector:
-    """Return what a program makes of the values of proxies, `(n,)`."""
+    """Return the value of a program `(n,)` from the values of its terminals; `memo` keeps those of subtrees."""
     memo = {} if memo is None else memo
     if program not in memo:
         if program.args:
@@ -197,53 +198,52 @@ def run(program: Program, values: Mapping[str, Vector], memo: dict[Program, Vect
     return memo[program]
 
 
-def _varies(scores: Vector) -> bool:
-    return bool(np.isfinite(scores).all()) and scores.min() < scores.max()
-
-
-def as_aggregate(name: str, program: Program, reading: Reading, paper: str = "") -> Aggregate:
-    """Return a program as an aggregate, to be used like any other."""
+def as_aggregate(name: str, program: Program, scale: Scale, paper: str = "") -> Aggregate:
+    """Return the aggregate that scores pools with a program."""
     members = tuple(dict.fromkeys(n.name for n in program.nodes() if not n.args and n.name not in CONSTANTS))
-    return Aggregate(name=name, function=PoolScore(program, reading), members=members, paper=paper)
+    return Aggregate(name=name, function=PoolScore(program, scale), members=members, paper=paper)
 
 
 @dataclass(frozen=True)
 class PoolScore:
-    """Score a pool with a program that genetic programming found, over relative ranks or logarithms of its members."""
+    """Score a pool with a program, found by genetic programming, over relative ranks or logarithms of scores."""
 
     program: Program
-    reading: Reading
+    scale: Scale
 
     def __call__(self, scores: Mapping[str, Vector]) -> Vector:
-        """Score the pool."""
-        size = len(next(iter(scores.values())))
-        values = {name: read(column[:, None], self.reading) for name, column in scores.items()}
-        return run(self.program, values | {c: np.full(size, float(c)) for c in CONSTANTS})
+        """Return the scores of the networks of the pool."""
+        values = {name: scaled(column[:, None], self.scale) for name, column in scores.items()}
+        return run(self.program, values | _constants(len(next(iter(scores.values())))))
+
+
+def _constants(n: int) -> dict[str, Vector]:
+    return {name: np.full(n, float(name)) for name in CONSTANTS}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How scores rank one pool, with 95 % percentile intervals over networks.
+    """How an aggregate or a proxy ranks one pool, with 95 % percentile intervals over networks.
 
     Attributes:
-        what: The program, or the proxy.
-        chosen: How it was found.
-        pool: The networks.
-        n: How many.
+        what: Program of the aggregate, or name of the proxy.
+        chosen: How the aggregate or proxy was found.
+        pool: Name of the pool.
+        n: Number of networks.
         tau: Kendall's tau-b, signed.
-        tau_low: Of its interval.
-        tau_high: Of the same.
-        rho: Spearman.
-        tau_top: tau-b among the most accurate tenth.
-        tau_top_low: Of its interval, over these networks.
-        tau_top_high: Of the same.
-        gain: Tau less that of the best single proxy of the pools fitted on.
-        gain_low: Of its interval, paired: both are of the same resamples.
-        gain_high: Of the same.
-        gain_top: The same among the most accurate tenth, against the proxy that is best there on the pools fitted on
-            where programs were fitted for that, else the same proxy.
-        gain_top_low: Of its interval.
-        gain_top_high: Of the same.
+        tau_low: Lower end of the interval of tau.
+        tau_high: Upper end of the interval of tau.
+        rho: Spearman's rho, signed.
+        tau_top: Kendall's tau-b among the most accurate tenth of the networks.
+        tau_top_low: Lower end of the interval of `tau_top`.
+        tau_top_high: Upper end of the interval of `tau_top`.
+        gain: Tau minus the tau of the best single proxy of the fitted pools.
+        gain_low: Lower end of the interval of the gain; both taus are of the same resamples.
+        gain_high: Upper end of the interval of the gain.
+        gain_top: `tau_top` minus that of a single proxy. If programs were fitted for `top`, it is the proxy that is
+            best by `top` on the fitted pools; otherwise it is the proxy of `gain`.
+        gain_top_low: Lower end of the interval of `gain_top`.
+        gain_top_high: Upper end of the interval of `gain_top`.
     """
 
     what: str
@@ -265,14 +265,14 @@ class Outcome:
     gain_top_high: float
 
     def flat(self) -> dict[str, Any]:
-        """Return plain values, for CSV."""
+        """Return a dictionary of plain values, for a table."""
         return dataclasses.asdict(self)
 
 
 def outcome(
     what: str, chosen: str, pool: Table, scores: Vector, single: Vector, single_top: Vector, resamples: int = 1000
 ) -> Outcome:
-    """Correlate scores with the accuracies of a pool, and compare with two proxies, overall and at the top."""
+    """Correlate scores with the accuracies of a pool, and compare them with those of two proxies."""
     best = stats.top(pool.truth)
     weights, weights_top = (stats.resamples(n, resamples) for n in (len(scores), len(best)))
     whole = stats.correlate(scores[:, None], pool.truth, weights)
@@ -302,32 +302,31 @@ def outcomes(
     programs: Mapping[str, Program],
     fitted: Sequence[Table],
     others: Sequence[Table],
-    reading: Reading,
+    scale: Scale,
     objectives: Sequence[Objective] = ("tau",),
     share: float = 0.1,
 ) -> list[Outcome]:
-    """Report programs and the best single proxies on what was fitted and on all that was not.
+    """Return how programs and the best single proxies rank the pools that were fitted on and all others.
 
-    The best single proxy is that of the pools fitted on, chosen as a program is, by tau and by whatever else programs
-    were fitted for; beside it stands, for every pool, the one whose tau happens to be best there, which nobody could
-    have known.
+    There are two kinds of best single proxies. One is chosen on the fitted pools, as programs are, by tau and by the
+    other objectives. The other is the best by tau on the very pool that it ranks, which cannot be known in advance.
 
     Args:
-        programs: By how they were found.
-        fitted: The pools that they were fitted on.
-        others: Pools that they never saw.
-        reading: What a proxy is to a program.
-        objectives: What programs were fitted for.
-        share: How many are the most accurate, for the objective `top`.
+        programs: Programs, by how they were found.
+        fitted: Tables of the pools that programs were fitted on.
+        others: Tables of all other pools.
+        scale: Scale on which programs read the scores of proxies.
+        objectives: Objectives that programs were fitted for.
+        share: Share of the networks that count as the most accurate, for the objective `top`.
     """
     favourites: dict[str, str] = {}
     for objective in dict.fromkeys(("tau", *objectives)):
-        problem = PoolProblem(fitted, reading, (objective,), share)
-        singles = {name: problem._fitness(Program(name))[0] for name in fitted[0].scores}
+        problem = PoolProblem(fitted, scale, (objective,), share)
+        singles = {name: problem.fitness([Program(name)])[0][0] for name in fitted[0].scores}
         favourites[objective] = max(singles, key=lambda name: singles[name])
     found = []
     for pool in (*fitted, *others):
-        values = PoolProblem([pool], reading).values[0]
+        values = PoolProblem([pool], scale).values[0]
         taus = {name: coefficient(values[name], pool.truth) for name in pool.scores}
         best = max(taus, key=lambda name: np.nan_to_num(taus[name], nan=-2))
         rows = [(str(program), chosen, run(program, values)) for chosen, program in programs.items()]

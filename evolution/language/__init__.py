@@ -1,1 +1,1 @@
-"""What a program is: primitives, trees, register machines, and how both are varied."""
+"""The language of programs: operations, trees and their parsing, register machines, and variation."""

@@ -1,14 +1,14 @@
-"""The operations that programs are made of (Akhauri et al., EZNAS, NeurIPS 2022, table 5).
+"""The operations of programs (Akhauri et al., EZNAS, NeurIPS 2022, table 5).
 
-Values are batched over instances. A tensor or a mask is `(k, *shape)`: k instances of one shape, which has a dimension
-at least. A scalar is `(k,)` float64. Statistics and masks (0 or 1) are float32, determinants float64; elementwise
-operations keep the type of their argument, of two the wider, and a scalar takes the type of the tensor that it meets.
+Values are batched over instances. A tensor or a mask is `(k, *shape)`: k instances of one shape with at least one
+dimension. A scalar is `(k,)` float64. Statistics and masks (0 or 1) are float32, and determinants are float64. An
+elementwise operation keeps the wider type of its arguments; a scalar takes the type of the tensor beside it.
 
-Operations are pure, and total but for shapes that do not fit (`ShapeError`): zeros, infinities and NaN give a result.
-The result for an instance is the same to the last bit whatever other instances are in the batch. That forbids some of
-torch's kernels, whose rounding depends on the place of a number in memory; comments say which.
+Operations are pure functions. They give a result for every value, also for zeros, infinities and NaN, and fail only if
+shapes do not fit (`ShapeError`). The result for an instance is the same to the last bit for every batch that contains
+it. This excludes some of torch's kernels, whose rounding depends on memory addresses; comments name them.
 
-The released code has two more operations, which add noise and draw normal weights. They are random and not here.
+Two operations of the released code, which add noise and draw normal weights, are random and are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ...errors import ProgramError
 from ...proxies.determinants import det, slogdet
 from ...registry import Registry
 
-#: Goes up when an operation gives another value than before, so that scores of programs are told apart.
+#: Version of the operations. It is raised whenever an operation gives another value than before, so that old and new
+#: scores of programs are never compared.
 VERSION = 2
 
 Kind = Literal["tensor", "mask", "scalar"]
@@ -34,7 +35,7 @@ KINDS: tuple[Kind, ...] = ("tensor", "mask", "scalar")
 
 
 class ShapeError(ValueError):
-    """Shapes that do not fit each other or the operation. An instance on which this is raised has no value."""
+    """The error for shapes that do not fit each other or the operation. A program has no value on such an instance."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,16 @@ class Primitive:
     """An operation of programs.
 
     Attributes:
-        name: Its name in the text of a program.
-        function: Maps `arity` batched values to one.
-        arity: The number of arguments.
-        kind: Kinds of the arguments to the kind of the result; `ProgramError` for kinds it does not take. A mask is
-            taken wherever a tensor is.
-        commutative: Whether the order of the arguments is without effect.
-        op: Number in the paper's table 5, None if it is not there.
-        code_op: Number in the released code, None if it is not there.
-        paper: The paper's text.
-        code: What the released code does where it differs from here; empty where it does not.
+        name: Name of the operation in the text of a program.
+        function: Function of `arity` batched values that returns one batched value.
+        arity: Number of arguments.
+        kind: Function from the kinds of the arguments to the kind of the result. It raises `ProgramError` for kinds
+            that the operation does not accept. A mask is accepted wherever a tensor is.
+        commutative: Whether the order of the arguments has no effect.
+        op: Number of the operation in the paper's table 5; None if the table lacks it.
+        code_op: Number of the operation in the released code; None if the code lacks it.
+        paper: Definition in the paper, as text.
+        code: Difference between the released code and this function; empty if there is none.
     """
 
     name: str
@@ -66,17 +67,17 @@ class Primitive:
 
     @property
     def summary(self) -> str:
-        """Return what it computes, in a line."""
+        """The first line of the function's docstring: what the operation computes."""
         return inspect.cleandoc(self.function.__doc__ or "").partition("\n")[0]
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a primitive makes of tensors and masks: a tensor, a mask or a scalar.
+    """The kinds that an operation accepts and returns.
 
     Attributes:
-        gives: The kind of the result. Of scalars alone it is a scalar.
-        of_scalars: Whether scalars are taken too.
+        gives: Kind of the result. If all arguments are scalars, the result is a scalar.
+        of_scalars: Whether scalars are accepted, in addition to tensors and masks.
     """
 
     gives: Kind
@@ -86,7 +87,7 @@ class Signature:
         """Return the kind of the result.
 
         Raises:
-            ProgramError: An argument is a scalar, and none is taken.
+            ProgramError: An argument is a scalar, and the operation accepts none.
         """
         if "scalar" in kinds and not self.of_scalars:
             raise ProgramError(f"takes tensors and masks, not a scalar: got {' and '.join(kinds)}")
@@ -105,7 +106,7 @@ F = TypeVar("F", bound=Callable[..., Tensor])
 def _primitive(
     op: int, code_op: int, kind: Signature, paper: str, code: str = "", *, commutative: bool = False
 ) -> Callable[[F], F]:
-    """Register a function under its name without the underscore, which keeps `abs` and its like free."""
+    """Return a decorator that registers a function under its name without the underscore: `_abs` becomes `abs`."""
 
     def add(function: F) -> F:
         name = function.__name__.removeprefix("_")
@@ -117,7 +118,7 @@ def _primitive(
 
 
 def _fit(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both so that they broadcast only where one is a scalar, which takes the type of the other."""
+    """Return both values ready to broadcast: a scalar gets the type and dimensions of the other value."""
     if a.ndim == 1 < b.ndim and len(a) == len(b):
         return a.to(b.dtype).reshape(-1, *[1] * (b.ndim - 1)), b
     if b.ndim == 1 < a.ndim and len(a) == len(b):
@@ -132,7 +133,7 @@ def _same_shape(a: Tensor, b: Tensor) -> None:
 
 
 def _test(compare: Callable[..., Tensor], a: Tensor, b: Tensor | float) -> Tensor:
-    """Return 1 where the comparison holds, else 0; written as numbers because torch is slow to read truth values."""
+    """Return 1 where the comparison holds, else 0, computed as numbers because torch is slow with truth values."""
     shape = b.shape if isinstance(b, Tensor) and b.numel() > a.numel() else a.shape
     return _as_mask(compare(a, b, out=a.new_empty(shape)))
 
@@ -141,14 +142,15 @@ def _as_mask(values: Tensor) -> Tensor:
     return values.to(torch.float64 if values.ndim == 1 else torch.float32)
 
 
-#: Sums side by side, whole vectors of any CPU.
+#: Number of partial sums: a multiple of the vector length of every CPU.
 _LANES = 128
 
 
 def _sum(values: Tensor) -> Tensor:
-    """Sum `(k, n)` over n in float64, in an order that depends on n alone.
+    """Sum `(k, n)` over n in float64, in an order that depends only on n.
 
-    128 sums side by side come first: torch would divide a long lone row between threads, but not one of many.
+    128 partial sums come first, because torch would divide the sum of one long row between threads, but not the sums of
+    many rows.
     """
     values = values.double()
     whole = values.shape[1] // _LANES * _LANES
@@ -160,10 +162,10 @@ def _sum(values: Tensor) -> Tensor:
 
 
 def _by_instance(function: Callable[..., Tensor], a: Tensor) -> Tensor:
-    """Apply a function of LAPACK, whose rounding depends on where in a cache line a matrix begins.
+    """Apply a function of LAPACK, whose rounding depends on the position in a cache line at which a matrix begins.
 
-    The batch goes through at once if its instances fill whole lines of 64 bytes; otherwise one by one, in fresh memory,
-    which begins with a line.
+    The whole batch is passed if its instances fill whole cache lines of 64 bytes. Otherwise the instances are passed
+    one by one in fresh memory, which begins at a cache line.
     """
     if a[0].numel() % 8 == 0:
         return function(a)
@@ -197,7 +199,7 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
     fits = a.ndim == b.ndim > 2 and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
     if not fits:
         raise ShapeError(f"no matrix product of {tuple(a.shape[1:])} and {tuple(b.shape[1:])}")
-    # One by one, in fresh memory: BLAS rounds by where in a cache line a matrix begins, and a batch of one its own way.
+    # One by one, in fresh memory: the rounding of BLAS depends on the position in a cache line, and on the batch size.
     pairs = zip(a.chunk(len(a)), b.chunk(len(b)), strict=True)
     products = [torch.matmul(x.to(torch.float64, copy=True), y.to(torch.float64, copy=True)) for x, y in pairs]
     return torch.cat(products).to(torch.promote_types(a.dtype, b.dtype))
@@ -224,7 +226,7 @@ def _eq(a: Tensor, b: Tensor) -> Tensor:
 @_primitive(7, 7, MAP, "A[A <= 0] = 1; C = torch.log(A)", "changes A, for later programs too")
 def _log(a: Tensor) -> Tensor:
     """Logarithm of A; 0 where A <= 0."""
-    # The place of 0 is taken by 1 before, because the logarithm of 0 is slow.
+    # 0 is replaced by 1 first, because the logarithm of 0 is slow.
     a = a.contiguous()
     return a.relu().add_(torch.le(a, 0, out=torch.empty_like(a))).log_()
 
@@ -309,13 +311,13 @@ def _square_matrices(a: Tensor) -> None:
 
 
 def _as_tensor(determinants: Tensor) -> Tensor:
-    """Give the determinant of a lone matrix a dimension, because it is a tensor."""
+    """Add a dimension to the determinants of single matrices, because the result of `det` is a tensor, not a scalar."""
     return determinants[:, None] if determinants.ndim == 1 else determinants
 
 
 @_primitive(18, 19, TRANSFORM, "C = torch.det(A)", "float32, so that round-off can make a singular matrix regular")
 def _det(a: Tensor) -> Tensor:
-    """Determinants over the last two dimensions, in float64; of whole numbers exactly 0 where it is."""
+    """Determinants over the last two dimensions, in float64; exactly 0 for a singular matrix of whole numbers."""
     _square_matrices(a)
     return _as_tensor(_by_instance(det, a))
 
@@ -324,24 +326,25 @@ def _det(a: Tensor) -> Tensor:
     19, 20, TRANSFORM, "C = torch.logdet(A); C[C != C] = 0", "float32, so that round-off can hide a singular matrix"
 )
 def _logdet(a: Tensor) -> Tensor:
-    """Log-determinants, in float64: 0 of what is negative, -inf of 0, which is exact for whole numbers."""
+    """Log-determinants, in float64; 0 if the determinant is negative, -inf if it is 0 (exact for whole numbers)."""
     _square_matrices(a)
     sign, logarithm = _by_instance(lambda m: torch.stack(slogdet(m), -1), a).unbind(-1)
     return _as_tensor(logarithm.masked_fill((sign < 0) | logarithm.isnan(), 0))
 
 
 def _extreme_eigenvalues(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the smallest and the largest eigenvalue of A A^T, A flattened but for its first dimension.
+    """Return the smallest and the largest eigenvalue of A A^T, where A is flattened to a matrix of shape[0] rows.
 
-    The smallest of a singular matrix is 0 and not the round-off that LAPACK leaves; that of a matrix with NaN is NaN.
+    The smallest eigenvalue of a singular matrix is exactly 0, without the round-off that LAPACK leaves. Both are NaN
+    for a matrix with NaN.
     """
     rows, columns = a.shape[1], a[0, 0].numel()
-    if rows == 1:  # a number
+    if rows == 1:
         square = _sum(a.flatten(1).double().square())
         square = square.masked_fill(square.isinf(), torch.nan)
         return square, square
-    # One by one, in fresh memory, as matrix products. With A^T A, which has the same eigenvalues but for zeros, if it
-    # is the smaller.
+    # One by one, in fresh memory, for the reason given in `_matmul`. A^T A is used if it is smaller than A A^T: apart
+    # from zeros it has the same eigenvalues.
     matrices = [instance.to(torch.float64, copy=True).reshape(rows, columns) for instance in a]
     gram = torch.stack([m.mT @ m if columns < rows else m @ m.mT for m in matrices])
     gram = gram + gram.mT
@@ -401,7 +404,7 @@ def _l1(a: Tensor) -> Tensor:
     commutative=True,
 )
 def _hamming(a: Tensor, b: Tensor) -> Tensor:
-    """Number of places where one is positive and the other is not."""
+    """Number of positions where one is positive and the other is not."""
     _same_shape(a, b)
     return ((a > 0) != (b > 0)).flatten(1).sum(1).double()
 
@@ -428,16 +431,16 @@ def _cosine(a: Tensor, b: Tensor) -> Tensor:
     """Sum over the first dimension of the cosines of A and B, flattened to matrices, in float64."""
     _same_shape(a, b)
     left, right = (x.double().reshape(a.shape[0] * a.shape[1], -1) for x in (a, b))
-    # torch's bound on norms, which makes the cosine with nothing 0.
+    # The lower bound of norms is torch's. It makes the cosine with a row of zeros 0.
     norms = [torch.linalg.vector_norm(rows, dim=1).clamp_min(1e-8) for rows in (left, right)]
     return _sum((_sum(left * right) / (norms[0] * norms[1])).reshape(a.shape[:2]))
 
 
 @_primitive(27, 28, TRANSFORM, "C = torch.functional.F.softmax(A)", "a scalar gives 1")
 def _softmax(a: Tensor) -> Tensor:
-    """Softmax over the dimension that torch takes if none is named: the first of 1 or 3, else the second."""
+    """Softmax over torch's default dimension: the first if A has 1 or 3 dimensions, else the second."""
     dim = 1 if a.ndim in (2, 4) else 2
-    # torch's softmax rounds the last few numbers of each thread in another way.
+    # torch's softmax rounds the last few numbers of each thread differently.
     weights = (a - a.amax(dim, keepdim=True)).contiguous().exp_()
     return weights / weights.double().sum(dim, keepdim=True).to(a.dtype)
 
@@ -445,8 +448,8 @@ def _softmax(a: Tensor) -> Tensor:
 @_primitive(28, 29, MAP, "C = torch.functional.F.sigmoid(A)")
 def _sigmoid(a: Tensor) -> Tensor:
     """1 / (1 + exp(-A))."""
-    # torch's sigmoid rounds the last few numbers of each thread in another way. Parts that one thread takes, of whole
-    # vectors, have none such.
+    # torch's sigmoid rounds the last few numbers of each thread differently. Parts that fill whole vectors and that one
+    # thread computes have no such numbers.
     flat = a.flatten()
     if excess := a.numel() % 32:
         flat = pad(flat, (0, 32 - excess))

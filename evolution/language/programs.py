@@ -1,32 +1,27 @@
-"""Programs: expression trees over statistics, their text, kinds and canonical form."""
+"""Programs: expression trees, their text, the kind of their value, and their canonical form."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NoReturn
 
 from ...errors import ProgramError, one_line, unknown_name
 from .primitives import KINDS, PRIMITIVES, Kind, Primitive
 
-#: Characters of a text; the largest program of height 10 has 2047 nodes.
-LONGEST_TEXT = 100_000
-
 _WORD = re.compile(r"[^\s(),]+")
-_TOKEN = re.compile(r"[^\s(),]+|[(),]")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """A terminal, or an operation and its arguments. `str` gives its text, such as `frobenius(sigmoid(T1G_D))`.
+    """A terminal, or an operation with its arguments. `str` gives its text, such as `frobenius(sigmoid(T1G_D))`.
 
     Attributes:
-        name: Of the terminal or operation.
-        args: Empty for a terminal.
+        name: Name of the terminal or of the operation.
+        args: Arguments of the operation; empty for a terminal.
         size: Number of nodes.
-        height: Length of the longest way down; 0 for a terminal, as DEAP counts.
+        height: Number of edges from the root to the deepest leaf; 0 for a terminal. DEAP counts in the same way.
     """
 
     name: str
@@ -58,7 +53,7 @@ class Program:
         return True
 
     def __reduce__(self) -> tuple[type[Program], tuple[str, tuple[Program, ...]]]:
-        # Hashes of texts differ between processes, so none is taken along.
+        # The hash of a text differs between processes, so the copy computes its own.
         return Program, (self.name, self.args)
 
     def __str__(self) -> str:
@@ -79,7 +74,7 @@ class Program:
         return "".join(pieces)
 
     def nodes(self) -> Iterator[Program]:
-        """Yield every node, the root first."""
+        """Yield every node, starting with the root."""
         ahead = [self]
         while ahead:
             node = ahead.pop()
@@ -89,15 +84,15 @@ class Program:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What programs are made of.
+    """The terminals and operations that programs consist of.
 
     Attributes:
-        terminals: Kinds by name. Numbers are names as well.
-        primitives: Operations by name.
-        height_limit: Height of the highest programs whose text is accepted.
+        terminals: Kind of each terminal, by name. A constant is a terminal whose name is a number.
+        primitives: Operations, by name.
+        height_limit: Maximum height of a program that is read from a text.
 
     Raises:
-        ProgramError: A name stands for two things or cannot be written, or a kind is none.
+        ProgramError: A name is used twice or cannot be written in a text, or a kind is unknown.
     """
 
     terminals: Mapping[str, Kind]
@@ -114,51 +109,40 @@ class Vocabulary:
             if kind not in KINDS:
                 raise ProgramError(f"terminal '{name}': expected one of {', '.join(KINDS)}, got '{kind}'")
 
-    def parse(self, text: str) -> Program:
-        """Return the program that a text stands for.
-
-        Raises:
-            ProgramError: It stands for none: an unknown name, a wrong number or kind of arguments, a height above the
-                limit, or another grammar.
-        """
-        if len(text) > LONGEST_TEXT:
-            raise ProgramError(f"program of {len(text)} characters: expected at most {LONGEST_TEXT}: {quoted(text)}")
-        if not text.isascii():
-            odd = next(c for c in text if not c.isascii())
-            raise ProgramError(f"program {quoted(text)}: expected ASCII, got {odd!a} at {text.index(odd)}")
-        return _Parser(self, text).program()
-
     def kind(self, program: Program) -> Kind:
         """Return the kind of a program's value.
 
         Raises:
-            ProgramError: It has none: an unknown name, or a wrong number or kind of arguments.
+            ProgramError: A name is unknown, or an operation has the wrong number or kind of arguments.
         """
         kinds: dict[Program, Kind] = {}
         for node in bottom_up(program):
-            kinds[node] = self._kind(node, *(kinds[argument] for argument in node.args))
+            kinds[node] = self.node_kind(node, *(kinds[argument] for argument in node.args))
         return kinds[program]
 
     def canonical(self, program: Program) -> Program:
-        """Return one form for programs that are equal, never a larger one.
+        """Return the canonical form: the same tree for programs that are equal, and never a larger one.
 
-        Only where the values are equal to the last bit, whatever is read, infinities and NaN included.
+        Two programs have the same form only if their values are equal to the last bit for every input, also for
+        infinities and NaN.
         """
         forms: dict[Program, Program] = {}
         for node in bottom_up(program):
             forms[node] = self._form(node.name, tuple(forms[argument] for argument in node.args))
         return forms[program]
 
-    def _kind(self, node: Program, *kinds: Kind) -> Kind:
-        if not node.args:
-            if node.name in self.terminals:
-                return self.terminals[node.name]
-            if node.name not in self.primitives:
-                self._unknown(node.name)
-        elif node.name in self.terminals:
-            raise ProgramError(f"terminal '{node.name}' takes no arguments, got {len(node.args)}")
+    def node_kind(self, node: Program, *kinds: Kind) -> Kind:
+        """Return the kind of a node's value from the kinds of its arguments.
+
+        Raises:
+            ProgramError: The name is unknown, or the number or the kinds of the arguments are wrong.
+        """
+        if node.name in self.terminals:
+            if node.args:
+                raise ProgramError(f"terminal '{node.name}' takes no arguments, got {len(node.args)}")
+            return self.terminals[node.name]
         if node.name not in self.primitives:
-            self._unknown(node.name)
+            raise self.unknown(node.name)
         primitive = self.primitives[node.name]
         if len(kinds) != primitive.arity:
             plural = "s" if primitive.arity > 1 else ""
@@ -168,17 +152,18 @@ class Vocabulary:
         except ProgramError as error:
             raise ProgramError(f"{node.name} {error} in {quoted(str(node))}") from None
 
-    def _unknown(self, name: str) -> NoReturn:
+    def unknown(self, name: str) -> ProgramError:
+        """Return the error for a name that is neither a terminal nor an operation."""
         known = {*self.terminals, *self.primitives}
-        raise ProgramError(str(unknown_name("terminal or operation", quoted(name, quote=False), known))) from None
+        return ProgramError(str(unknown_name("terminal or operation", quoted(name, quote=False), known)))
 
     @cached_property
     def _has_rules(self) -> bool:
-        """Whether operations are those that the rules are about; other vocabularies have others of the same name."""
+        """Whether the rules hold: another vocabulary may use the same names for other operations."""
         return all(PRIMITIVES.get(name, primitive) == primitive for name, primitive in self.primitives.items())
 
     def _form(self, name: str, args: tuple[Program, ...]) -> Program:
-        """Return the canonical form of an operation on arguments that have theirs."""
+        """Return the canonical form of an operation whose arguments are in canonical form."""
         shorter = _rewritten(name, args) if 1 <= len(args) <= 2 and self._has_rules else None
         if shorter is not None and all(p.name in self.primitives for p in (shorter, *shorter.args) if p.args):
             return self._form(shorter.name, tuple(self._form(p.name, p.args) for p in shorter.args))
@@ -187,66 +172,8 @@ class Vocabulary:
         return Program(name, args)
 
 
-class _Parser:
-    """Reads a text from left to right; operations whose arguments are still to come lie on a stack."""
-
-    def __init__(self, vocabulary: Vocabulary, text: str) -> None:
-        self.vocabulary, self.text = vocabulary, text
-        self.tokens = [(match.group(), match.start()) for match in _TOKEN.finditer(text)]
-        self.place = 0
-
-    def program(self) -> Program:
-        if not self.tokens:
-            raise ProgramError("program: expected a text such as abs(T3), got none")
-        kinds: dict[Program, Kind] = {}
-        open_: list[tuple[str, list[Program]]] = []
-        while True:
-            name = self._take("a name", lambda token: token not in "(),")
-            if self._next() == "(":
-                self.place += 1
-                if name not in self.vocabulary.primitives and name not in self.vocabulary.terminals:
-                    self.vocabulary._unknown(name)
-                open_.append((name, []))
-                if len(open_) > self.vocabulary.height_limit:
-                    limit = self.vocabulary.height_limit
-                    raise ProgramError(f"program {quoted(self.text)}: higher than the limit of {limit}")
-                continue
-            node = self._node(name, (), kinds)
-            while open_:
-                name, args = open_[-1]
-                args.append(node)
-                if self._take("',' or ')'", lambda token: token in {",", ")"}) == ",":
-                    break
-                open_.pop()
-                node = self._node(name, tuple(args), kinds)
-            else:
-                if self.place < len(self.tokens):
-                    self._fail("the end")
-                return node
-
-    def _node(self, name: str, args: tuple[Program, ...], kinds: dict[Program, Kind]) -> Program:
-        node = Program(name, args)
-        kinds[node] = self.vocabulary._kind(node, *(kinds[argument] for argument in args))
-        return node
-
-    def _next(self) -> str:
-        return self.tokens[self.place][0] if self.place < len(self.tokens) else ""
-
-    def _take(self, expected: str, fits: Callable[[str], bool]) -> str:
-        token = self._next()
-        if not token or not fits(token):
-            self._fail(expected)
-        self.place += 1
-        return token
-
-    def _fail(self, expected: str) -> NoReturn:
-        token, start = self.tokens[self.place] if self.place < len(self.tokens) else ("", len(self.text))
-        got = quoted(token) if token else "the end"
-        raise ProgramError(f"program {quoted(self.text)}: expected {expected} at character {start}, got {got}")
-
-
 def bottom_up(program: Program) -> Iterator[Program]:
-    """Yield every distinct node, arguments before what they are arguments of."""
+    """Yield every distinct node once, the arguments of an operation before the operation."""
     seen: set[Program] = set()
     ahead = [(program, False)]
     while ahead:
@@ -260,32 +187,34 @@ def bottom_up(program: Program) -> Iterator[Program]:
 
 
 def quoted(text: str, length: int = 60, *, quote: bool = True) -> str:
-    """Return a text as a message quotes it."""
+    """Return a text, shortened and on one line, as an error message quotes it."""
     short = one_line(text if len(text) <= length else f"{text[:length]}...")
     return f"'{short}'" if quote else short
 
 
+#: Operations whose result has the shape of their argument.
 _KEEP_SHAPE = {
     *("log", "abslog", "abs", "square", "exp", "normalize", "relu", "sign", "heaviside", "inv", "softmax", "sigmoid"),
     *("ones_like", "zeros_like", "gt0", "lt0"),
 }
-#: They give 0 and 1.
-_TRUTHS = {"gt0", "lt0", "gt", "lt", "eq", "heaviside", "ones_like", "zeros_like"}
-#: Nor do they give -0.
-_NOT_NEGATIVE = _TRUTHS | {
+#: Operations that return only 0 and 1.
+_ZERO_OR_ONE = {"gt0", "lt0", "gt", "lt", "eq", "heaviside", "ones_like", "zeros_like"}
+#: Operations that return no negative number and no -0.
+_NOT_NEGATIVE = _ZERO_OR_ONE | {
     *("abs", "square", "exp", "relu", "softmax", "sigmoid", "frobenius", "l1", "hamming", "numel"),
     *("symeig_ratio", "eig_ratio"),
 }
-#: The sign of what they read does not matter.
+#: Operations that ignore the sign of their argument.
 _EVEN = {"abs", "square", "abslog", "frobenius", "l1"}
 
-#: What two operations, the outer and the inner, are equal to. If that ends in the inner one, it reads the same.
+#: Rules: the operations that are equal to an outer operation on an inner one. If the last of them is the inner
+#: operation, it keeps its arguments; otherwise the last of them takes the arguments of the inner operation.
 _RULES: dict[tuple[str, str], tuple[str, ...]] = {
     **{("l1", inner): ("mean", inner) for inner in _NOT_NEGATIVE},
     **{("abslog", inner): ("log", inner) for inner in _NOT_NEGATIVE},
     **{("lt0", inner): ("zeros_like", inner) for inner in _NOT_NEGATIVE},
-    **{(outer, inner): ("zeros_like", inner) for outer in ("log", "abslog") for inner in _TRUTHS},
-    **{(outer, inner): (inner,) for outer in ("square", "sign", "gt0") for inner in _TRUTHS},
+    **{(outer, inner): ("zeros_like", inner) for outer in ("log", "abslog") for inner in _ZERO_OR_ONE},
+    **{(outer, inner): (inner,) for outer in ("square", "sign", "gt0") for inner in _ZERO_OR_ONE},
     **{(outer, inner): (inner,) for outer in ("abs", "relu") for inner in _NOT_NEGATIVE},
     **{(outer, inner): (outer,) for outer in ("ones_like", "zeros_like", "numel") for inner in _KEEP_SHAPE},
     **{(outer, "abs"): (outer,) for outer in _EVEN},
@@ -301,7 +230,7 @@ _RULES: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def _rewritten(name: str, args: tuple[Program, ...]) -> Program | None:
-    """Return an equal program that is nearer to the canonical form, None if there is none."""
+    """Return an equal program that is nearer to the canonical form, or None if no rule applies."""
     if len(args) == 2:
         return _rewritten_pair(name, *args)
     x = args[0]
@@ -351,5 +280,5 @@ def _without(program: Program, names: set[str]) -> Program:
 
 
 def _fills(filled: Program, name: str, program: Program) -> bool:
-    """Tell whether `filled` is the canonical ones or zeros in the shape of a canonical program."""
+    """Return whether `filled` is the canonical form of ones or zeros (`name`) in the shape of a canonical program."""
     return filled.name == name and filled.args[:1] == (_without(program, _KEEP_SHAPE),)

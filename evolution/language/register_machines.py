@@ -1,10 +1,10 @@
-"""The sequential programs that EZNAS began with: a register machine (Akhauri et al., appendix 8.2 and figure 8).
+"""Sequential programs of a register machine, as in early EZNAS (Akhauri et al., appendix 8.2 and figure 8).
 
-An instruction is four integers: where to write, what to do (the number of table 5) and two places to read, of which an
-operation of one argument ignores the second. There are 22 static places for the statistics, 80 for tensors and 20 for
-scalars; they may be written again. What is written last is the output.
+An instruction is four integers: the address to write, the operation (its number in table 5) and two addresses to read.
+An operation of one argument ignores the second. There are 22 static addresses for the statistics, 80 for tensors and
+20 for scalars. The last two kinds may be overwritten. The output is the value that is written last.
 
-The paper found programs to bloat with instructions that do not contribute to it: `Machines.useful` measures that.
+The paper found that many instructions do not contribute to the output. `Machines.useful` measures their share.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from random import Random
 from typing import NamedTuple
 
 from ...errors import ProgramError
+from .parse import parse
 from .primitives import Kind, Primitive
 from .programs import Program, Vocabulary, bottom_up, quoted
 
@@ -25,18 +26,18 @@ STATICS = range(22)
 TENSORS = range(22, 102)
 SCALARS = range(102, 122)
 
-#: Instructions of a text.
+#: Maximum number of instructions in a text.
 LONGEST = 1000
 
 
 class Instruction(NamedTuple):
-    """What to do, with what, and where the result goes.
+    """One instruction: an operation, the addresses of its arguments and the address of its result.
 
     Attributes:
-        write: A place of `TENSORS` or `SCALARS`.
+        write: Address of the result, in `TENSORS` or `SCALARS`.
         op: Number of the operation in table 5.
-        first: A place to read.
-        second: Another, ignored where the operation has one argument.
+        first: Address of the first argument.
+        second: Address of the second argument; ignored if the operation has only one.
     """
 
     write: int
@@ -60,18 +61,18 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Machines:
-    """Sequential programs over a vocabulary: how they are drawn, varied, written and read as expressions.
+    """The representation of programs as lists of instructions: they are grown, varied, parsed and turned into trees.
 
-    All of them are valid: nothing is read that was not written, and operations take and give what is read and written.
-    Variation draws among what leaves a program valid; the paper does not say what becomes of others. Every draw comes
-    from the generator that is handed in. Programs never change: what is returned is new.
+    Every program is valid: it reads only addresses that have been written, and the kinds of arguments and results fit
+    the addresses. Variation draws only changes that keep a program valid; the paper does not say how it treats others.
+    Every draw comes from the generator that the caller passes. An operator returns a new program and changes none.
 
     Attributes:
-        vocabulary: Its terminals, at most 22 and none a scalar, are the static places in their order; its operations
-            are those with a number in table 5.
+        vocabulary: Terminals and operations. The terminals, at most 22 and no scalars, are the static addresses in
+            their order. Only operations with a number in table 5 are used.
 
     Raises:
-        ProgramError: Other terminals, or no operations.
+        ProgramError: The vocabulary has other terminals, or no operations.
     """
 
     vocabulary: Vocabulary
@@ -86,16 +87,16 @@ class Machines:
 
     @cached_property
     def operations(self) -> Mapping[int, Primitive]:
-        """Operations by their number in table 5."""
+        """Operations, by their number in table 5."""
         return {p.op: p for p in self.vocabulary.primitives.values() if p.op is not None}
 
     @cached_property
     def terminals(self) -> Sequence[str]:
-        """Terminals by their static place."""
+        """Names of the terminals, in the order of their static addresses."""
         return tuple(self.vocabulary.terminals)
 
     def grow(self, rng: Random, low: int, high: int) -> Sequential:
-        """Draw a program of `low` to `high` instructions, each uniformly among those that fit."""
+        """Draw a program of `low` to `high` instructions, each uniformly among the valid ones."""
         instructions: list[Instruction] = []
         ready = self._static()
         for _ in range(rng.randint(low, high)):
@@ -104,24 +105,24 @@ class Machines:
         return Sequential(tuple(instructions))
 
     def cross(self, rng: Random, first: Sequential, second: Sequential) -> Sequential:
-        """Interleave the first halves of two programs, an instruction of each in turn (`Mate`). Nothing is drawn."""
+        """Interleave the first halves of two programs, one instruction of each in turn (`Mate`), without a draw."""
         halves = [program.instructions[: (len(program) + 1) // 2] for program in (first, second)]
         return Sequential(tuple(i for pair in zip_longest(*halves) for i in pair if i is not None))
 
     def mutate(self, rng: Random, sequential: Sequential) -> Sequential:
-        """Vary a program in one of the four ways that follow."""
+        """Vary a program with one of the four operators below."""
         ways = (self.insert_op, self.remove_op, self.mutate_op, self.mutate_op_arg)
         return rng.choice(ways)(rng, sequential)
 
     def insert_op(self, rng: Random, sequential: Sequential) -> Sequential:
-        """Insert an instruction at some point (`InsertOP`)."""
+        """Insert an instruction at a random position (`InsertOP`)."""
         point = rng.randint(0, len(sequential))
         before, after = sequential.instructions[:point], sequential.instructions[point:]
         ready = self._static() | {instruction.write for instruction in before}
         return Sequential((*before, self._drawn(rng, ready), *after))
 
     def remove_op(self, rng: Random, sequential: Sequential) -> Sequential:
-        """Remove one of the instructions that no other needs (`RemoveOP`), if there is more than one instruction."""
+        """Remove an instruction that no other needs (`RemoveOP`), unless it is the only instruction."""
         for place in rng.sample(range(len(sequential)), len(sequential)):
             shorter = _with(sequential, place)
             if shorter.instructions and not any(self._refusals(shorter)):
@@ -129,17 +130,17 @@ class Machines:
         return sequential
 
     def mutate_op(self, rng: Random, sequential: Sequential) -> Sequential:
-        """Change what an instruction does, and not where it reads and writes (`MutateOP`).
+        """Change the operation of an instruction and keep its addresses (`MutateOP`).
 
-        The program is returned as it is if nothing else can be done at any instruction.
+        The program itself is returned if no instruction can have another operation.
         """
         return self._changed(rng, sequential, lambda i: (i._replace(op=op) for op in self.operations if op != i.op))
 
     def mutate_op_arg(self, rng: Random, sequential: Sequential) -> Sequential:
-        """Change one place that an instruction reads to another of a tensor, or of a scalar, likewise (`MutateOpArg`).
+        """Change one address that an instruction reads (`MutateOpArg`), to one of the same sort, tensor or scalar.
 
-        The program is returned as it is if there is no other place. Static and dynamic tensors may stand for each
-        other, which the paper leaves open.
+        The program itself is returned if no other address fits. A static address may replace that of a computed tensor
+        and the reverse; the paper does not say whether it may.
         """
 
         def others(instruction: Instruction) -> Iterator[Instruction]:
@@ -152,9 +153,9 @@ class Machines:
         return self._changed(rng, sequential, others)
 
     def decode(self, sequential: Sequential) -> Program:
-        """Return the expression of what is written last; instructions that do not contribute to it vanish.
+        """Return the tree of the output; instructions that do not contribute to it disappear.
 
-        Neither the vocabulary's limit of the height holds, nor any of the size, which may double with an instruction.
+        The tree may be higher than the vocabulary's limit, and its size may double with every instruction.
         """
         memory = {place: Program(name) for place, name in enumerate(self.terminals)}
         for instruction in sequential.instructions:
@@ -163,12 +164,12 @@ class Machines:
         return memory[sequential.instructions[-1].write]
 
     def express(self, sequential: Sequential) -> Program:
-        """Return the expression in its canonical form, or as it is if it is higher than the vocabulary's limit."""
+        """Return the tree in canonical form, or unchanged if it is higher than the vocabulary's limit."""
         program = self.decode(sequential)
         return self.vocabulary.canonical(program) if program.height <= self.vocabulary.height_limit else program
 
     def useful(self, sequential: Sequential) -> float:
-        """Return the share of the instructions that contribute to the output. The rest is redundant."""
+        """Return the share of the instructions that contribute to the output."""
         needed = {sequential.instructions[-1].write}
         count = 0
         for instruction in reversed(sequential.instructions):
@@ -179,13 +180,13 @@ class Machines:
         return count / len(sequential)
 
     def parse(self, text: str) -> Sequential:
-        """Return the program that a text of integers stands for, or one that computes the expression of a text.
+        """Return the sequential program of a text of integers, or one that computes the tree of a program's text.
 
         Raises:
-            ProgramError: The text stands for none, or for one that is not valid.
+            ProgramError: The text describes no program, or one that is not valid.
         """
         if re.search(r"[^\s\d;-]", text) or not text.strip():
-            return self.encode(self.vocabulary.parse(text))
+            return self.encode(parse(self.vocabulary, text))
         lines = text.split(";", LONGEST)
         if len(lines) > LONGEST:
             raise ProgramError(f"sequential program {quoted(text)}: expected at most {LONGEST} instructions")
@@ -202,10 +203,11 @@ class Machines:
         return sequential
 
     def encode(self, program: Program) -> Sequential:
-        """Return a sequential program that computes an expression, every part of it once.
+        """Return a sequential program that computes a tree, every distinct subtree once.
 
         Raises:
-            ProgramError: It is a terminal, or has an operation without a number, or more parts than there are places.
+            ProgramError: The program is a terminal, or has an operation without a number in table 5, or needs more
+                addresses than there are.
         """
         places = {Program(name): place for place, name in enumerate(self.terminals)}
         free: dict[str, Iterator[int]] = {"tensor": iter(TENSORS), "scalar": iter(SCALARS)}
@@ -226,7 +228,7 @@ class Machines:
             places[node] = write
         if not found:
             raise ProgramError(
-                f"program {quoted(str(program))}: expected an operation, a terminal needs no instruction"
+                f"program {quoted(str(program))}: expected an operation: a terminal needs no instruction"
             )
         return Sequential(tuple(found))
 
@@ -237,7 +239,7 @@ class Machines:
         return instruction[2 : 2 + self.operations[instruction.op].arity]
 
     def _drawn(self, rng: Random, ready: set[int]) -> Instruction:
-        """Draw an instruction that reads what is ready."""
+        """Draw an instruction that reads from the addresses in `ready`."""
         operations, places = list(self.operations), sorted(ready)
         while True:
             instruction = Instruction(TENSORS.start, rng.choice(operations), rng.choice(places), rng.choice(places))
@@ -250,7 +252,7 @@ class Machines:
     def _changed(
         self, rng: Random, sequential: Sequential, others: Callable[[Instruction], Iterator[Instruction]]
     ) -> Sequential:
-        """Put another for an instruction that is drawn among those for which another fits."""
+        """Replace a random instruction, among those for which a valid replacement exists."""
         for place in rng.sample(range(len(sequential)), len(sequential)):
             instruction = sequential.instructions[place]
             ready = self._static() | {earlier.write for earlier in sequential.instructions[:place]}
@@ -265,7 +267,7 @@ class Machines:
         return self.operations[instruction.op].kind(*reads)
 
     def _refusals(self, sequential: Sequential) -> Iterator[str]:
-        """Yield for every instruction why it is not valid, an empty text where it is."""
+        """Yield, for every instruction, the reason why it is not valid, or an empty text."""
         ready = self._static()
         for instruction in sequential.instructions:
             yield self._refused(instruction, ready)
@@ -291,6 +293,6 @@ class Machines:
 
 
 def _with(sequential: Sequential, place: int, *instructions: Instruction) -> Sequential:
-    """Return the program with some instructions, or none, in place of one."""
+    """Return the program with one instruction replaced by others, or removed if there are no others."""
     before, after = sequential.instructions[:place], sequential.instructions[place + 1 :]
     return Sequential((*before, *instructions, *after))

@@ -1,9 +1,8 @@
-"""How programs are grown, crossed and mutated; every draw comes from the generator that is handed in.
+"""Expression trees as an evolution breeds them: programs are grown, crossed and mutated.
 
-All programs are in their canonical form.
-
-DEAP's own operators on typed trees order types by their address in memory, so that a run cannot be repeated. Here a
-program is never changed: what an operator returns is new.
+Every random draw comes from the generator that the caller passes. All programs are in canonical form. An operator
+returns a new program and changes none. DEAP's own operators on typed trees are not used, because they order types by
+their address in memory, so that a run cannot be repeated.
 """
 
 from __future__ import annotations
@@ -16,26 +15,27 @@ from functools import cached_property
 from typing import Literal
 
 from ...errors import ProgramError
+from .parse import parse
 from .primitives import Kind
 from .programs import Program, Vocabulary
 
-#: What matters where a tree is cut: a mask is a tensor like any other.
+#: Kind of a subtree that can be replaced by another of the same sort. A mask counts as a tensor.
 Sort = Literal["tensor", "scalar"]
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Programs as they are: expression trees whose every argument is of a sort that its primitive takes.
+    """The representation of programs as expression trees: every argument has a sort that its operation accepts.
 
     Attributes:
-        vocabulary: Terminals and primitives.
+        vocabulary: Terminals and operations of the programs.
     """
 
     vocabulary: Vocabulary
 
     @cached_property
     def signatures(self) -> Mapping[Sort, Mapping[str, Sequence[tuple[Sort, ...]]]]:
-        """The sorts of arguments by the sort of the result and the name of the primitive."""
+        """Accepted sorts of arguments, by the sort of the result and the name of the operation."""
         found: dict[Sort, dict[str, list[tuple[Sort, ...]]]] = {"tensor": {}, "scalar": {}}
         sorts: tuple[Sort, ...] = ("tensor", "scalar")
         for name, primitive in self.vocabulary.primitives.items():
@@ -49,23 +49,23 @@ class Trees:
 
     @cached_property
     def terminals(self) -> Mapping[Sort, Sequence[str]]:
-        """The names of terminals by sort."""
+        """Names of terminals, by sort."""
         found: dict[Sort, list[str]] = {"tensor": [], "scalar": []}
         for name, kind in self.vocabulary.terminals.items():
             found[sort(kind)].append(name)
         return found
 
     def grow(self, rng: random.Random, low: int, high: int, wanted: Sort | None = None) -> Program:
-        """Grow a program of a height drawn between two (Koza, 1992).
+        """Grow a random program ("ramped half-and-half", Koza, 1992).
 
-        Half of them have all leaves at that height; in the others every node is a terminal with the share that
-        terminals have of all names.
+        The height is drawn from `low` to `high`. Half of the programs have all leaves at that height. In the other
+        half, a node becomes a terminal with the probability that a random name is a terminal.
 
         Args:
-            rng: Where draws come from.
-            low: The least height.
-            high: The greatest.
-            wanted: What the program gives; either sort if None.
+            rng: Random generator.
+            low: Minimum height.
+            high: Maximum height.
+            wanted: Sort of the program's value; None for either sort.
         """
         height = rng.randint(low, high)
         full = rng.random() < 0.5
@@ -81,7 +81,7 @@ class Trees:
         if terminals and (height <= 0 or (least <= 0 and rng.random() < share)):
             return Program(rng.choice(terminals))
         options = self.signatures[wanted]
-        if height <= 1:  # arguments are leaves, so they must be of a sort that has some
+        if height <= 1:  # the arguments are leaves, so their sorts must have terminals
             options = {
                 name: fitting
                 for name, found in options.items()
@@ -92,9 +92,9 @@ class Trees:
         return Program(name, tuple(self._grown(rng, a, height - 1, least - 1, share) for a in arguments))
 
     def cross(self, rng: random.Random, first: Program, second: Program) -> Program:
-        """Replace a part of the first program by a part of the second that is of the same sort (one point).
+        """Replace a subtree of the first program by a subtree of the second of the same sort (one-point crossover).
 
-        The first itself where no parts fit. Roots are neither replaced nor taken, as in DEAP.
+        The first program is returned if no subtrees fit. As in DEAP, a root is neither replaced nor inserted.
         """
         own, others = ([(path, self._sort(at(p, path))) for path in paths(p) if path] for p in (first, second))
         common = [s for s in ("tensor", "scalar") if any(s == o for _, o in own) and any(s == o for _, o in others)]
@@ -106,37 +106,38 @@ class Trees:
         return self.express(put(first, place, at(second, part)))
 
     def mutate(self, rng: random.Random, program: Program, low: int = 0, high: int = 5) -> Program:
-        """Replace a part of a program, or all of it, by one that is grown."""
+        """Replace a subtree, or the whole program, by a program that is grown at random."""
         place = rng.choice(list(paths(program)))
         fresh = self.grow(rng, low, high, self._sort(at(program, place)) if place else None)
         return self.express(put(program, place, fresh))
 
     def express(self, genome: Program) -> Program:
-        """Return the canonical form."""
+        """Return the canonical form of a program."""
         return self.vocabulary.canonical(genome)
 
     def parse(self, text: str) -> Program:
-        """Return the program that a text stands for.
+        """Return the program that a text describes.
 
         Raises:
-            ProgramError: It stands for none.
+            ProgramError: The text describes no program of the vocabulary.
         """
-        return self.vocabulary.parse(text)
+        return parse(self.vocabulary, text)
 
     def _sort(self, program: Program) -> Sort:
         return sort(self.vocabulary.kind(program))
 
 
 def sort(kind: Kind) -> Sort:
-    """Return what a kind is where trees are cut."""
+    """Return the sort of a kind: a mask counts as a tensor."""
     return "scalar" if kind == "scalar" else "tensor"
 
 
+#: The argument to take at every step from the root to a node.
 Path = tuple[int, ...]
 
 
 def paths(program: Program) -> Iterator[Path]:
-    """Yield the way to every node, the root first: which argument to take at every step."""
+    """Yield the path to every node, starting with the root."""
     yield ()
     for place, argument in enumerate(program.args):
         for path in paths(argument):
@@ -144,14 +145,14 @@ def paths(program: Program) -> Iterator[Path]:
 
 
 def at(program: Program, path: Path) -> Program:
-    """Return the part of a program that a path leads to."""
+    """Return the subtree at the end of a path."""
     for place in path:
         program = program.args[place]
     return program
 
 
 def put(program: Program, path: Path, part: Program) -> Program:
-    """Return the program with another part at the end of a path."""
+    """Return the program with the subtree at the end of a path replaced by `part`."""
     if not path:
         return part
     first, *rest = path

@@ -1,1 +1,1 @@
-"""A search as people ask for it: configuration, splits, runs, programs that were found, and reports on them."""
+"""Whole searches: configuration and its resolution, runs, program files, and reports."""

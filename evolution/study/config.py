@@ -1,4 +1,4 @@
-"""What a search is asked for; read by the command line, so nothing heavy is imported here."""
+"""The configuration of a search; the command line reads it, so nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Literal
 
 from ..engine.config import EngineConfig
 
-#: Of the format of configuration files.
+#: Version of the format of configuration files.
 CONFIG_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Networks that programs are evolved on.
+    """A ground: a space and a data set that a search evolves on.
 
     Attributes:
-        space: A benchmark space.
-        dataset: The images.
-        accuracy: Which trained accuracy; default is the space's first for the data set.
+        space: Name of a benchmark space, see `zcbench list spaces`.
+        dataset: Name of the data set of the images, see `zcbench list datasets`.
+        accuracy: Name of the trained accuracy; `default` is the first that the space has for the data set.
     """
 
     space: str = "nb201"
@@ -28,46 +28,49 @@ class Ground:
 
 @dataclass(frozen=True)
 class EvolveConfig:
-    """A search for programs.
+    """The configuration of a search for programs that score networks.
 
     Attributes:
-        version: Of this file's format.
-        over: What terminals are: the `statistics` of a network, or relative `ranks` or `logs` of the scores of proxies,
-            which makes aggregates.
-        grounds: Spaces and images to evolve on.
-        pool: Networks of every ground.
-        draw: How many of them a generation is measured on; 0 for all.
-        grounds_drawn: On how many grounds a generation is measured; 0 for all.
-        exact: How many of the best programs of a generation are measured on all its grounds, in the order given; 0 for
-            all. Others only until it is certain that they are not among them, and their fitness is an upper bound.
-        sample_seed: Of the networks.
-        batch_sizes: Images in the probe batch; each is a ground of its own.
-        seeds: Of images, initialisation and noise; each is a ground of its own.
-        collection: Which instances of a network programs see: ReLU-Conv-BatchNorm, Conv-BatchNorm-ReLU, both as the
-            released code finds them, or ReLU-Conv-BatchNorm by data flow.
-        dtype: What statistics are stored as.
-        to_scalar: What makes a number of a program's result on an instance.
-        aggregation: What makes a score of the numbers of all instances.
-        representation: Expression trees, or register machines.
-        objective: Kendall's tau, tau among the most accurate, or the weighted tau; for aggregates also both of the
-            first two, with `engine.pareto`.
-        top: Share of the networks that are the most accurate.
-        sign: Whether the correlations of a program may have any sign, as in the paper, or must have the same
-            everywhere.
-        engine: Hyper-parameters.
-        test: Networks of every ground, none of its pool, that the best programs are tested on.
-        tests: Grounds to test on; by default those evolved on.
-        test_batch_size: Images that programs and the proxies beside them are tested with; 0 for as many as programs
-            were evolved with, since what ranks well on one image may not on sixteen.
-        results: For aggregates: the folder with scores of proxies.
-        proxies: For aggregates: the terminals; by default all proxies that every board of the results has.
-        halves: For aggregates: fit on one half of the networks and test on the other, rather than fit on all.
-        out: Where state, programs and records go; the same command goes on from there.
-        statistics: Where statistics are stored; by default within `out`.
-        data: The data folder.
-        include: Python files of your own.
-        devices: Worker processes.
-        tracker: wandb or none.
+        version: Version of the format of this configuration.
+        over: Inputs of the programs: the `statistics` of a network, or the relative `ranks` or the `logs` of the scores
+            of proxies. With the last two, programs are aggregates of proxies.
+        grounds: Spaces and data sets to evolve on.
+        pool: Number of networks of every ground that programs are evolved on.
+        draw: Number of networks of a ground that are drawn to measure a generation; 0 for all.
+        grounds_drawn: Number of grounds that are drawn to measure a generation; 0 for all.
+        exact: Number of the best programs of a generation that are measured on all of its grounds; 0 for all programs.
+            Grounds are measured in the given order, and every other program only until it is certain that it is not
+            one of the best. Its fitness is then an upper bound.
+        sample_seed: Seed of the choice of networks, and of the halves of a search for aggregates.
+        batch_sizes: Numbers of images in the probe batch; programs are evolved on every ground with each of them.
+        seeds: Seeds of images, initialisation and noise; programs are evolved on every ground with each of them.
+        collection: Rule that finds the instances of a network that programs read. `rcb` finds ReLU-Conv-BatchNorm and
+            `cbr` Conv-BatchNorm-ReLU triples as the released code does; `flow` finds ReLU-Conv-BatchNorm triples by
+            data flow.
+        dtype: Type of the stored statistics; bfloat16 needs half the disk space and rounds.
+        to_scalar: Reduction of a program's result on one instance to a number, the mean or the L2 norm.
+        aggregation: Reduction of the numbers of all instances to a score, the mean or the mean weighted by depth.
+        representation: Form of the programs while they are bred, expression trees or programs of a register machine.
+        objective: Coefficient that measures programs. `tau` is Kendall's tau, `top` is tau among the most accurate
+            networks, and `weighted` is the weighted tau. `both` is tau and top, for aggregates with `engine.pareto`.
+        top: Share of the networks that count as the most accurate.
+        sign: Whether the coefficients of a program may have `any` sign, as in the paper, or must have the `same` sign
+            on all grounds.
+        engine: Hyper-parameters of the evolution.
+        test: Number of networks of every ground, outside its pool, that the best programs are tested on.
+        tests: Spaces and data sets to test on; by default those of `grounds`.
+        test_batch_size: Number of images in the probe batch of the test; 0 for the largest of `batch_sizes`. A program
+            that ranks well with one image may not rank well with sixteen.
+        results: Folder with the scores of proxies, for a search for aggregates.
+        proxies: Proxies that aggregates may use; by default all proxies that every board of `grounds` has.
+        halves: Whether aggregates are fitted on one half of the networks and tested on the other, instead of fitted on
+            all networks.
+        out: Folder for the state, the programs and the records of the search; the same command continues from there.
+        statistics: Folder of the network statistics; by default a folder within `out`.
+        data: Data folder; by default ZCBENCH_DATA or the user's data directory.
+        include: Python files that register your own spaces, data sets or proxies.
+        devices: Number of worker processes.
+        tracker: Tracker that mirrors the search: wandb (offline unless you are logged in) or none.
     """
 
     version: int = CONFIG_VERSION

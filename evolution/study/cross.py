@@ -1,6 +1,6 @@
-"""Programs evolved on one space, tested on every other (figure 11 of EZNAS).
+"""A table of how programs rank the spaces that they were not evolved on (figure 11 of EZNAS).
 
-The results are those of `zcbench run --program PROGRAM.json ...`, with whatever proxies are to stand beside.
+The scores come from `zcbench run --program PROGRAM.json ...`, which may include other proxies for comparison.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from ...bench.results.board import Board, boards
 from ...bench.results.ranking import select_rows, summarise
@@ -24,20 +27,20 @@ from .found import Found
 
 @dataclass(frozen=True)
 class Cell:
-    """How a program, or a proxy beside it, ranks the networks of a board that no program was evolved on.
+    """How a proxy ranks the networks of a board, without the networks that any program was evolved on.
 
     Attributes:
-        proxy: Its name.
-        batch_size: Images in the probe batch.
-        evolved: The grounds that it was evolved on, empty for a proxy that was not.
-        program: As text, empty for the same.
-        space: Of the board.
-        dataset: Of the board.
-        networks: That are ranked.
+        proxy: Name of the proxy.
+        batch_size: Number of images in the probe batch.
+        evolved: Grounds that the proxy's program was evolved on; empty for other proxies.
+        program: Program of the proxy, as text; empty for other proxies.
+        space: Space of the board.
+        dataset: Data set of the board.
+        networks: Number of networks that are ranked.
         tau: Kendall's tau-b, mean over seeds.
-        tau_low: Of its 95 % interval over networks.
-        tau_high: Of the same.
-        own: Whether the program was evolved on other networks of this space and these images.
+        tau_low: Lower end of the 95 % interval of tau over networks.
+        tau_high: Upper end of the 95 % interval of tau over networks.
+        own: Whether the program was evolved on other networks of the same space and data set.
     """
 
     proxy: str
@@ -54,50 +57,58 @@ class Cell:
 
 
 def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
-    """Return a cell for every proxy on every board of a results folder, boards and programs in their order.
+    """Return a cell for every proxy on every board of a results folder, in the order of boards and programs.
 
-    Networks of a pool that any of the programs was evolved on are left out for all of them.
+    Networks that any of the programs was evolved on are left out for all proxies. `data` is the data folder.
 
     Raises:
-        ProgramError: A program's recipe does not say what it was evolved on.
-        ResultsError: No board has scores of a program, or nothing is left of one.
+        ProgramError: The recipe of a program does not say which networks it was evolved on.
+        ResultsError: No board has scores of a program, or fewer than three networks of a board are left.
     """
     known = {found.name: found for found in programs}
     rows = Store(results).read()
-    cells = []
+    cells: list[Cell] = []
     found_boards = boards(results)
-    progress = Progress(f"boards of {results}", len(found_boards))
-    for board in found_boards:
-        recipe = _unseen(board, programs, data)
-        order = {name: place for place, name in enumerate(known)}
-        rankings = summarise(recipe, select_rows(rows, recipe))
-        for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
-            c, found = ranking.correlation, known.get(ranking.proxy)
-            grounds = _grounds(found) if found else []
-            cells.append(
-                Cell(
-                    proxy=ranking.proxy,
-                    batch_size=ranking.batch_size,
-                    evolved=" ".join("/".join(ground) for ground in grounds),
-                    program=found.program if found else "",
-                    space=recipe.space,
-                    dataset=recipe.dataset,
-                    networks=c.n,
-                    tau=c.tau,
-                    tau_low=c.tau_low,
-                    tau_high=c.tau_high,
-                    own=(recipe.space, recipe.dataset) in grounds,
-                )
-            )
-        progress.advance(1)
-    progress.close()
+    with closing(Progress(f"boards of {results}", len(found_boards))) as progress:
+        for board in found_boards:
+            cells += _cells(_unseen(board, programs, data), rows, known)
+            progress.advance(1)
     absent = sorted(set(known) - {cell.proxy for cell in cells})
     if absent:
-        raise ResultsError(f"results: no scores of {', '.join(absent)} in {results}: expected those of its run")
+        raise ResultsError(
+            f"results: no scores of {', '.join(absent)} in {results}: score them with `zcbench run --program`"
+        )
+    return cells
+
+
+def _cells(recipe: Recipe, rows: pd.DataFrame, known: Mapping[str, Found]) -> list[Cell]:
+    """Return the cells of one board, those of programs first and in their order."""
+    order = {name: place for place, name in enumerate(known)}
+    rankings = summarise(recipe, select_rows(rows, recipe))
+    cells = []
+    for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
+        c, found = ranking.correlation, known.get(ranking.proxy)
+        grounds = _grounds(found) if found else []
+        cells.append(
+            Cell(
+                proxy=ranking.proxy,
+                batch_size=ranking.batch_size,
+                evolved=" ".join("/".join(ground) for ground in grounds),
+                program=found.program if found else "",
+                space=recipe.space,
+                dataset=recipe.dataset,
+                networks=c.n,
+                tau=c.tau,
+                tau_low=c.tau_low,
+                tau_high=c.tau_high,
+                own=(recipe.space, recipe.dataset) in grounds,
+            )
+        )
     return cells
 
 
 def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
+    """Return the recipe of a board without the networks that programs were evolved on."""
     recipe = board.recipe
     space = SPACES[recipe.space](data)
     seen: set[str] = set()
@@ -129,10 +140,10 @@ def _nowhere(found: Found) -> ProgramError:
 
 
 def picture(path: Path, cells: Sequence[Cell]) -> None:
-    """Draw the cells as a table: a row for every proxy, a column for every board.
+    """Draw the cells as a table with a row for every proxy and a column for every board.
 
     Raises:
-        ResultsError: matplotlib is not there.
+        ResultsError: matplotlib is not installed.
     """
     evolved = {(c.proxy, c.batch_size): c.evolved.split() for c in cells}
     columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}

@@ -1,9 +1,10 @@
-"""What a program means: how its value answers to the sizes of a layer, on random tensors (section 5 of EZNAS)."""
+"""Explanation of a program: how its value depends on the sizes of a layer, on random tensors (section 5 of EZNAS)."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,8 @@ from ..data.evaluation import CHUNK, Plan, ToScalar
 from ..data.statistics import Group, Statistics
 from ..language.programs import Program
 
-#: What is varied, one at a time; the second value of each is what the others have meanwhile.
-KERNELS, CHANNELS, SIZES = (1, 3, 5, 7), (8, 16, 32, 64), (4, 8, 16, 32)
+#: Values of the sizes that are varied one at a time, and the value of each size while another one is varied.
+VARIED = {"kernel": (1, 3, 5, 7), "channels": (8, 16, 32, 64), "size": (4, 8, 16, 32)}
 USUAL = {"kernel": 3, "channels": 16, "size": 8}
 
 
@@ -25,13 +26,13 @@ class Response:
     """The value of a program on random tensors of one shape.
 
     Attributes:
-        factor: What is varied: `kernel`, `channels` or `size` of the activations.
-        kernel: Height and width of the convolution.
-        channels: That go in and come out.
-        size: Height and width of activations.
-        mean: Over draws, of those that are finite.
-        deviation: Standard deviation of the same.
-        finite: Share of them.
+        factor: Size that is varied: `kernel`, `channels` or `size` of the activations.
+        kernel: Height and width of the convolution's kernel.
+        channels: Number of input channels and of output channels.
+        size: Height and width of the activations.
+        mean: Mean of the finite values over all draws.
+        deviation: Standard deviation of the finite values.
+        finite: Share of the draws whose value is finite.
     """
 
     factor: str
@@ -48,56 +49,44 @@ def responses(
 ) -> list[Response]:
     """Return the response of a program to kernel size, channels and activation size.
 
-    Every terminal that it reads is drawn from N(0, 1) on its own, activations `(batch, channels, size, size)` and
-    weights `(channels, channels, kernel, kernel)`. Tensors of a network are neither normal nor independent: this says
-    what a program makes of sizes alone, as the paper's Figure 6 does.
+    Every terminal that the program reads is drawn independently from N(0, 1). Activations are `(batch, channels, size,
+    size)` and weights `(channels, channels, kernel, kernel)`. The tensors of a real network are neither normal nor
+    independent, so the response shows only the effect of sizes, as the paper's Figure 6 does.
 
     Args:
-        program: Over the statistics of an instance.
-        draws: Of every shape.
-        seed: Of the draws.
-        batch: Images.
-        to_scalar: What makes a number of the program's result.
+        program: Program over the statistics of an instance.
+        draws: Number of draws for every shape.
+        seed: Seed of the draws.
+        batch: Number of images.
+        to_scalar: Reduction of the program's result to a number.
 
     Raises:
-        ConfigError: No draws, or no images.
+        ConfigError: `draws` or `batch` is less than 1.
     """
     if draws < 1 or batch < 1:
         raise ConfigError(f"draws: expected 1 or more, of 1 image or more, got {draws} of {batch}")
-    shapes = list(_shapes())
-    progress = Progress("shapes", len(shapes))
+    shapes = [(factor, USUAL | {factor: value}) for factor, values in VARIED.items() for value in values]
     generator = torch.Generator().manual_seed(seed)
-    try:
-        found = []
+    found = []
+    with closing(Progress("shapes", len(shapes))) as progress:
         for factor, shape in shapes:
             values = _values(program, shape, draws, batch, generator, to_scalar)
             known = values[np.isfinite(values)]
             mean, deviation = (float(known.mean()), float(known.std())) if len(known) else (np.nan, np.nan)
-            found.append(Response(factor, *shape, mean, deviation, len(known) / draws))
+            found.append(Response(factor, **shape, mean=mean, deviation=deviation, finite=len(known) / draws))
             progress.advance(1)
-        return found
-    finally:
-        progress.close()
-
-
-def _shapes() -> Iterator[tuple[str, tuple[int, int, int]]]:
-    for kernel in KERNELS:
-        yield "kernel", (kernel, USUAL["channels"], USUAL["size"])
-    for channels in CHANNELS:
-        yield "channels", (USUAL["kernel"], channels, USUAL["size"])
-    for size in SIZES:
-        yield "size", (USUAL["kernel"], USUAL["channels"], size)
+    return found
 
 
 def _values(
     program: Program,
-    shape: tuple[int, int, int],
+    shape: Mapping[str, int],
     draws: int,
     batch: int,
     generator: torch.Generator,
     to_scalar: ToScalar,
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    kernel, channels, size = shape
+    kernel, channels, size = shape["kernel"], shape["channels"], shape["size"]
     plan = Plan([program], to_scalar)
     weight, activation = (channels, channels, kernel, kernel), (batch, channels, size, size)
     shapes = {name: weight if name.startswith("T3") else activation for name in sorted(plan.terminals)}
@@ -112,7 +101,7 @@ def _values(
 
 
 def as_tree(program: Program) -> str:
-    """Draw a program with one node a line."""
+    """Return a drawing of a program as text, with one node per line."""
     lines: list[str] = []
 
     def visit(node: Program, before: str, own: str, below: str) -> None:
@@ -126,5 +115,5 @@ def as_tree(program: Program) -> str:
 
 
 def groups(found: Sequence[Response]) -> dict[str, list[Response]]:
-    """Return responses by what is varied."""
+    """Return responses by the size that is varied."""
     return {factor: list(own) for factor, own in itertools.groupby(found, key=lambda r: r.factor)}

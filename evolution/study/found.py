@@ -1,4 +1,4 @@
-"""A program that was found, as a file with its recipe, and the file as a proxy."""
+"""Program files: a program that a search found, with its recipe, and the proxy that a file describes."""
 
 from __future__ import annotations
 
@@ -18,40 +18,42 @@ from ...proxies.registry import Proxy
 from ..data import statistics
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import TERMINALS, Collection, collect, needs
-from ..engine import pools as aggregates
+from ..engine.pools import Scale, as_aggregate, vocabulary
 from ..language import primitives
+from ..language.parse import parse
 from ..language.primitives import PRIMITIVES
 from ..language.programs import Program, Vocabulary
 
-#: Of program files.
+#: Version of the format of program files.
 FORMAT = 1
 
-#: Of a program that somebody wrote, rather than of those that are grown.
+#: Maximum height of a program in a file, which may be higher than those of a search.
 HEIGHT_LIMIT = 64
 
+#: Vocabulary of programs over network statistics.
 STATISTICS = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES, HEIGHT_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A program and all that makes a score of it.
+    """The content of a program file: a program and all settings that determine its score.
 
     Attributes:
-        name: What the proxy is called.
-        program: As text.
-        over: What its terminals are: `statistics` of a network, or relative `ranks` or `logs` of proxies' scores.
+        name: Name of the proxy.
+        program: Program, as text.
+        over: Inputs of the program: the `statistics` of a network, or relative `ranks` or `logs` of scores of proxies.
         direction: Whether a `higher` or a `lower` score is better.
-        collection: How instances are found, for `statistics`.
-        to_scalar: What makes a number of its result on an instance.
-        aggregation: What makes a score of the numbers of all instances.
-        batch_size: Of its protocol.
-        paper: Where it comes from.
-        recipe: How it was found, for people.
+        collection: Rule that finds the instances of a network, for `statistics`.
+        to_scalar: Reduction of the result on one instance to a number.
+        aggregation: Reduction of the numbers of all instances to a score.
+        batch_size: Number of images in the probe batch, by default.
+        paper: Origin of the program.
+        recipe: Settings of the search that found the program, for information.
     """
 
     name: str
     program: str
-    over: Literal["statistics", "ranks", "logs"] = "statistics"
+    over: Literal["statistics"] | Scale = "statistics"
     direction: Literal["higher", "lower"] = "higher"
     collection: Collection = "rcb"
     to_scalar: ToScalar = "mean"
@@ -61,24 +63,22 @@ class Found:
     recipe: dict[str, Any] = field(default_factory=dict)
 
     def tree(self) -> Program:
-        """Return the program.
+        """Return the program as a tree.
 
         Raises:
-            ProgramError: The text is none.
+            ProgramError: The text describes no program.
         """
-        if self.over == "statistics":
-            return STATISTICS.parse(self.program)
-        return aggregates.vocabulary(list(PROXIES), HEIGHT_LIMIT).parse(self.program)
+        return parse(STATISTICS if self.over == "statistics" else vocabulary(list(PROXIES), HEIGHT_LIMIT), self.program)
 
     def proxy(self) -> Proxy | Aggregate:
-        """Return the card that a study takes.
+        """Return the proxy, or the aggregate, that scores with the program.
 
         Raises:
-            ProgramError: The text is no program.
+            ProgramError: The text describes no program.
         """
         tree = self.tree()
         if self.over != "statistics":
-            return aggregates.as_aggregate(self.name, tree, self.over, self.paper)
+            return as_aggregate(self.name, tree, self.over, self.paper)
         terminals = tuple(dict.fromkeys(node.name for node in tree.nodes() if not node.args))
         return Proxy(
             name=self.name,
@@ -91,7 +91,7 @@ class Found:
         )
 
     def write(self, path: Path) -> None:
-        """Write the file."""
+        """Write the program file."""
         document = {"format": FORMAT, **dataclasses.asdict(self)}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, (json.dumps(document, indent=1) + "\n").encode())
@@ -99,7 +99,7 @@ class Found:
 
 @dataclass(frozen=True)
 class ProgramScore:
-    """Score a network with a program: on the statistics of every instance, its numbers averaged over instances."""
+    """Score a network with a program, applied to the statistics of every instance and averaged over instances."""
 
     program: Program
     terminals: tuple[str, ...]
@@ -108,7 +108,7 @@ class ProgramScore:
     aggregation: Aggregation
 
     def __call__(self, probe: Probe) -> float:
-        """Score the probe's network."""
+        """Return the score of the probe's network."""
         plan = Plan([self.program], self.to_scalar, self.aggregation)
         return float(plan.scores([collect(probe, self.terminals, self.collection)])[0, 0])
 
@@ -117,7 +117,7 @@ def read(path: Path) -> Found:
     """Read a program file.
 
     Raises:
-        ProgramError: It is absent, torn, of a newer format, or holds no program.
+        ProgramError: The file is absent or torn, has another format, or holds no program.
     """
     try:
         document = json.loads(path.read_text("utf-8"))
@@ -136,10 +136,10 @@ def read(path: Path) -> Found:
 
 
 def register(path: Path) -> str:
-    """Register the proxy of a program file and return its name; registered twice, the same file does nothing.
+    """Register the proxy of a program file and return its name; the second call with the same file has no effect.
 
     Raises:
-        ProgramError: It is no program file, or its name is that of another proxy.
+        ProgramError: The file is no program file, or another proxy has the same name.
     """
     found = read(path)
     card = found.proxy()
@@ -147,16 +147,16 @@ def register(path: Path) -> str:
     if found.name in {*PROXIES, *AGGREGATES}:
         known = PROXIES.get(found.name) or AGGREGATES.get(found.name)
         if known != card:
-            raise ProgramError(f"program {path}: another proxy is called {found.name}: expected a name of its own")
+            raise ProgramError(f"program {path}: another proxy is called {found.name}: expected a unique name")
         return found.name
     registry.add(found.name, card)
     return found.name
 
 
 def _check(given: Found) -> None:
-    found: Any = given  # what a file holds may be anything
+    found: Any = given  # the values of a file may have any type
     choices: dict[str, tuple[str, ...]] = {
-        "over": ("statistics", "ranks", "logs"),
+        "over": ("statistics", *get_args(Scale)),
         "direction": ("higher", "lower"),
         "collection": get_args(Collection),
         "to_scalar": get_args(ToScalar),

@@ -1,4 +1,4 @@
-"""One search: whatever is evolved, it is tracked, and its outcome laid out in tables and a picture."""
+"""One search for programs or for aggregates: it is resolved, run, tracked, and reported in tables and a picture."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ from pathlib import Path
 from rich.table import Table
 
 from ...bench.report.figures import available
-from ...errors import ConfigError, ResultsError
+from ...errors import ResultsError
 from ..engine.generations import State
+from ..language.parse import parse
 from ..language.programs import Program
 from .combine import combine
-from .config import CONFIG_VERSION, EvolveConfig
+from .config import EvolveConfig
 from .discover import KEPT, discover
 from .found import STATISTICS
 from .report import candidates, combination, tests
+from .resolve import ProgramSearch, resolve_search
 from .tracking import Tracker
 
 
 def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
-    """Search as configured and return tables, and lines that say where everything is.
-
-    Raises:
-        ZcbenchError: Whatever the user has to mend.
-    """
-    if config.version != CONFIG_VERSION:
-        raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
+    """Run a search and return tables of its result, and lines that say where its files are."""
+    resolved = resolve_search(config)
     fresh: list[int] = []
     with Tracker(config) as tracker:
 
@@ -34,36 +31,36 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
             tracker.generation(state)
 
         try:
-            if config.over == "statistics":
-                discovery = discover(config, each=each)
+            if isinstance(resolved, ProgramSearch):
+                discovery = discover(resolved, each=each)
                 state, best = discovery.state, [candidate.flat() for candidate in discovery.candidates]
                 tables, notes = [candidates(discovery), *tests(discovery)], [*discovery.notes]
                 drawn = {
-                    f"{candidate.name}: {candidate.fitness:.3f}": STATISTICS.parse(candidate.program)
+                    f"{candidate.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.program)
                     for candidate in discovery.candidates[:KEPT]
                 }
             else:
-                found = combine(config, each=each)
+                found = combine(resolved, each=each)
                 state, best = found.state, [outcome.flat() for outcome in found.outcomes]
                 tables, notes, drawn = [combination(found)], [*found.notes], found.programs
-            notes += _draw(Path(config.out) / "best.svg", drawn)
+            notes += _draw(resolved.out / "best.svg", drawn)
         except OSError as error:
             raise ResultsError(
-                f"out: cannot write to {error.filename or config.out} ({error.strerror}): choose another folder"
+                f"out: cannot write to {error.filename or resolved.out} ({error.strerror}): choose another folder"
             ) from None
         tracker.finish(state, best)
-    return tables, [*notes, *_fresh(fresh, state), *tracker.notes, f"programs, records, state: {config.out}"]
+    return tables, [*notes, *_fresh(fresh, state), *tracker.notes, f"programs, records, state: {resolved.out}"]
 
 
 def _fresh(generations: list[int], state: State) -> list[str]:
-    """Say what of a search was there already."""
+    """Return a line that says which generations were there already."""
     if not generations:
         return [f"all {state.generation + 1} generations are there already: nothing is evolved anew"]
-    return [f"went on from generation {generations[0] - 1}"] if generations[0] else []
+    return [f"continued from generation {generations[0] - 1}"] if generations[0] else []
 
 
 def _draw(path: Path, programs: dict[str, Program]) -> list[str]:
-    """Draw the best programs, which takes matplotlib."""
+    """Draw the best programs, if matplotlib is installed."""
     if not available() or not programs:
         return []
     from .draw import trees

@@ -1,4 +1,4 @@
-"""A space of small networks, of which a search takes a second, with accuracies that follow the number of weights."""
+"""Spaces of small networks for quick searches; the accuracies follow the number of weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zcbench.spaces.space import Truth
 
 
 class Small(Space):
-    """ReLU-Conv-BatchNorm, as deep and wide as the index says."""
+    """A space of ReLU-Conv-BatchNorm networks; the index determines depth and width."""
 
     paper = ""
     truths: Mapping[str, Mapping[str, str]] = {"cifar10": {"made": "made up", "flat": "the same for all", "few": "two"}}
@@ -28,7 +28,7 @@ class Small(Space):
         return int(architecture.split()[1])
 
     def convolutions(self, index: int) -> list[tuple[int, int, int]]:
-        """Return channels that go in, those that come out, and kernel size."""
+        """Return input channels, output channels and kernel size of every convolution."""
         width, kernel = 2 + index // 8, 1 + 2 * (index // 4 % 2)
         return [(4, width, kernel), *[(width, width, kernel)] * (index % 4)]
 
@@ -57,7 +57,7 @@ class Small(Space):
 
 
 class Faulty(Small):
-    """Every third cannot be built."""
+    """A space in which every third network cannot be built."""
 
     name = "faulty"
 
@@ -68,7 +68,7 @@ class Faulty(Small):
 
 
 class Bare(Small):
-    """None has a triple."""
+    """A space whose networks have no triple."""
 
     name = "bare"
 
@@ -77,7 +77,7 @@ class Bare(Small):
 
 
 class Scaleless(Small):
-    """Batch norms have no scale."""
+    """A space whose batch norms have no scale."""
 
     name = "scaleless"
 
@@ -90,7 +90,7 @@ class Scaleless(Small):
 
 @pytest.fixture
 def _small() -> Iterator[None]:
-    """The spaces are known during a test; programs that it registers are gone after it."""
+    """Register the spaces during a test, and remove the programs that the test registers."""
     before = dict(SPACES._items), dict(PROXIES._items), dict(AGGREGATES._items)
     for space in (Small, Faulty, Bare, Scaleless):
         SPACES.add(space.name, space)

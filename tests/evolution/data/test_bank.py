@@ -28,7 +28,7 @@ from zcbench.spaces.space import Truth
 
 
 class Stacks(Space):
-    """Stacks of ReLU-Conv-BatchNorm as deep as the index, and of the sort that the architecture says."""
+    """A space of stacks of ReLU-Conv-BatchNorm; the index is the depth, and the architecture names the sort."""
 
     name = "stacks"
     paper = ""
@@ -102,7 +102,7 @@ def same(first: Statistics, second: Statistics) -> bool:
 
 @pytest.fixture
 def built(tmp_path: Path) -> Handle:
-    """Statistics of one network, written by another process and not loaded yet."""
+    """Return a handle of statistics that another process has written and that are not loaded yet."""
     (handle,) = Bank(tmp_path / "bank").build(NETWORKS[:1], IMAGES)
     module._CHECKED.clear()
     return handle
@@ -117,7 +117,7 @@ def test_what_is_loaded_is_what_was_collected(tmp_path: Path) -> None:
         assert statistics.instances == depth
         assert same(statistics, expected(depth, 2, 3))
         assert all(t.is_contiguous() for group in statistics.groups for t in group.tensors.values())
-    assert bank.open(NETWORKS, IMAGES, 2, 3) == handles
+    assert bank.build(NETWORKS, IMAGES, 2, 3) == handles
 
 
 def test_files_are_safetensors_that_say_what_they_are(built: Handle) -> None:
@@ -174,8 +174,6 @@ def test_every_part_of_the_recipe_has_files_of_its_own(tmp_path: Path) -> None:
     assert len({handle.path for handle in handles}) == len(list(tmp_path.iterdir())) == 6
     shapes = [handle.load().groups[0].tensors["T1_D"].shape for handle in handles]
     assert [shape[1] for shape in shapes] == [1, 2, 1, 1, 1, 1]
-    with pytest.raises(ResultsError, match=r'has none for .*"batch_size": 4.*: build them first'):
-        Bank(tmp_path).open(network, IMAGES, batch_size=4)
 
 
 def test_bfloat16_rounds_and_takes_half_the_room(tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_a_spawned_worker_gives_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     Bank(tmp_path / "here").build(network, images)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     (tmp_path / "spawned").mkdir()
-    (done,) = module._together(Bank(tmp_path / "spawned")._jobs(network, images, 1, 0), 1)
+    (done,) = module._in_workers(Bank(tmp_path / "spawned")._jobs(network, images, 1, 0), 1)
     assert done is not None
     assert done[0].is_file()
     assert len(files(tmp_path / "here")) == 1
@@ -240,15 +238,13 @@ def test_failures_are_recorded_and_not_tried_again(
     record = json.loads(handles[1].path.read_text())
     assert record["recipe"] == json.loads(handles[1].recipe)
     monkeypatch.setattr(module, "_run", lambda *_: pytest.fail("it is tried again"))
-    assert Bank(tmp_path).build(networks, IMAGES) == Bank(tmp_path).open(networks, IMAGES) == handles
+    assert Bank(tmp_path).build(networks, IMAGES) == handles
 
 
 def test_a_failure_is_tried_again_when_its_record_goes(tmp_path: Path) -> None:
     network = [(stacks("broken"), 1)]
     (handle,) = Bank(tmp_path).build(network, IMAGES)
     handle.path.unlink()
-    with pytest.raises(ResultsError, match="build them first"):
-        Bank(tmp_path).open(network, IMAGES)
     assert Bank(tmp_path).build(network, IMAGES) == [handle]
 
 
@@ -279,7 +275,7 @@ def with_header(header: Mapping[str, object], data: bytes) -> bytes:
 
 
 def changed(**changes: object) -> Callable[[bytes], bytes]:
-    """Return what changes the entry of one tensor."""
+    """Return a function that changes the header entry of one tensor."""
 
     def change(content: bytes) -> bytes:
         header, data = header_of(content)
@@ -329,11 +325,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_torn_and_foreign_files_are_refused_by_name(built: Handle, fault: str) -> None:
     built.path.write_bytes(FAULTS[fault](built.path.read_bytes()))
-    for use in (
-        built.load,
-        lambda: Bank(built.path.parent).open(NETWORKS[:1], IMAGES),
-        lambda: Bank(built.path.parent).build(NETWORKS[:1], IMAGES),
-    ):
+    for use in (built.load, lambda: Bank(built.path.parent).build(NETWORKS[:1], IMAGES)):
         with pytest.raises(ResultsError) as caught:
             use()
         assert str(caught.value).startswith(f"statistics {built.path} are unusable (")
@@ -347,7 +339,7 @@ def test_torn_and_foreign_files_are_refused_by_name(built: Handle, fault: str) -
 def test_any_flipped_bit_is_found(built: Handle) -> None:
     content = built.path.read_bytes()
     length = 8 + int.from_bytes(content[:8], "little")
-    # All through the header, and all through the numbers.
+    # Positions throughout the header and throughout the tensors.
     places = [*range(0, length, 7), *range(length, len(content), len(content) // 100), len(content) - 1]
     unharmed = 0
     for count, place in enumerate(places):
@@ -362,7 +354,7 @@ def test_any_flipped_bit_is_found(built: Handle) -> None:
         else:
             assert same(found, expected(1))
             unharmed += 1
-    # White space for white space, at the end of the header.
+    # Other white space at the end of the header.
     assert unharmed <= 2
     assert len(places) > 200
 
@@ -378,7 +370,7 @@ def test_what_this_process_has_written_is_not_compared(
     content = bytearray(handles[0].path.read_bytes())
     content[-1] ^= 1
     handles[0].path.write_bytes(content)
-    os.utime(handles[0].path, ns=(0, 0))  # by somebody else, at another time
+    os.utime(handles[0].path, ns=(0, 0))  # as if another process had written it at another time
     with pytest.raises(ResultsError, match="checksum differs"):
         handles[0].load()
 
@@ -394,7 +386,7 @@ def test_the_checksum_is_compared_once_a_process(built: Handle, monkeypatch: pyt
 def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
     first, second, _ = Bank(tmp_path).build(NETWORKS, IMAGES)
     second.path.write_bytes(first.path.read_bytes())
-    with pytest.raises(ResultsError, match=rf"{second.path} are unusable \(it is of something else\)"):
+    with pytest.raises(ResultsError, match=rf"{second.path} are unusable \(it has another recipe\)"):
         second.load()
 
 
@@ -433,8 +425,8 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
     with context.Pool(2) as pool:
         parts = pool.starmap(_read, [(handle, False), (handle, True)], chunksize=1)
     (before, mapped, some, _), (start, _, every, total) = parts
-    # Mapping costs next to nothing, one terminal of 22 its share and what the system maps around it, 64 KiB or up to
-    # 2 MiB at a time; what is mapped is the file, no copy of it.
+    # Mapping needs almost no memory. One terminal of 22 needs its share, and pages of 64 KiB to 2 MiB around it. The
+    # memory belongs to the file and is not a copy.
     assert mapped["RssFile"] - before["RssFile"] < size / 10
     assert size / 40 < some["RssFile"] - before["RssFile"] < size / 2
     assert every["RssFile"] - start["RssFile"] > 0.9 * size
@@ -444,10 +436,9 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
 
 def test_a_worker_that_dies_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
     networks = [*FOUR[:2], (stacks("deadly"), 1)]
-    with pytest.raises(ResultsError, match="a worker died, perhaps for want of memory; what is finished is kept"):
+    with pytest.raises(ResultsError, match="a worker died, perhaps because memory ran out; finished networks are kept"):
         Bank(tmp_path).build(networks, IMAGES, devices=2)
-    Bank(tmp_path).build(FOUR[:2], IMAGES)
-    assert [h.load().instances for h in Bank(tmp_path).open(FOUR[:2], IMAGES)] == [1, 2]
+    assert [h.load().instances for h in Bank(tmp_path).build(FOUR[:2], IMAGES)] == [1, 2]
 
 
 SLOW = [(stacks("slow"), depth) for depth in range(1, 20)]
@@ -498,8 +489,6 @@ def test_a_killed_build_goes_on_from_where_it_was(tmp_path: Path, how: signal.Si
 
 
 def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="devices: expected 1 or more, got 0"):
-        Bank(tmp_path).build(NETWORKS, IMAGES, devices=0)
     with pytest.raises(ConfigError, match="batch_sizes: expected 1 to"):
         Bank(tmp_path).build(NETWORKS, IMAGES, batch_size=0)
     with pytest.raises(ConfigError, match="dtype: expected float32 or bfloat16, got 'float16'"):

@@ -1,4 +1,4 @@
-"""Programs evaluated together, against one program on one instance at a time."""
+"""Tests of the evaluation of many programs, compared with one program on one instance at a time."""
 
 import dataclasses
 import gc
@@ -12,13 +12,14 @@ import torch
 from zcbench.evolution.data import evaluation as module
 from zcbench.evolution.data.evaluation import Plan
 from zcbench.evolution.data.statistics import Group, Statistics
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES, ShapeError
 from zcbench.evolution.language.programs import Program, Vocabulary
 from zcbench.evolution.language.variation import Trees
 
 TERMINALS = ("T1_D", "T2_D", "T3")
 WORDS = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES)
-#: Places of a network's instances by the size of their square activations; in between are others of another size.
+#: Positions of a network's instances, by the size of their square activations; groups alternate.
 PLACES = {4: (0, 2, 5), 3: (1, 4), 6: (3,)}
 
 
@@ -33,7 +34,7 @@ def statistics(seed=0, dtype=torch.float32):
 
 
 def alone(program, tensors):
-    """Evaluate a program on one instance, nothing shared; None where shapes do not fit."""
+    """Evaluate a program on one instance without sharing; return None if shapes do not fit."""
     if not program.args:
         return tensors[program.name][None].float()
     arguments = [alone(argument, tensors) for argument in program.args]
@@ -88,7 +89,7 @@ def test_what_is_evaluated_together_changes_no_digit(monkeypatch):
 
 @pytest.mark.parametrize("chunk", [1, 100, 1000, 10**9])
 def test_networks_evaluated_together_change_no_digit_of_each_other(monkeypatch, chunk):
-    # The last lacks a shape that the others have; of one the first group is of another type.
+    # The last network lacks a shape of the others, and the first group of one network has another dtype.
     many, networks = programs(), [statistics(seed) for seed in range(3)]
     lone = dataclasses.replace(statistics(4).groups[2], places=(1,))
     networks[1] = Statistics(6, (statistics(1, torch.bfloat16).groups[0], *networks[1].groups[1:]))
@@ -105,7 +106,7 @@ def with_relu(function):
 
 
 def counting():
-    """Return a list, and primitives of which `relu` puts into it how many instances it is called with."""
+    """Return a list, and primitives whose `relu` appends its number of instances to the list."""
     calls = []
 
     def counted(x):
@@ -117,11 +118,11 @@ def counting():
 
 def test_equal_shapes_of_all_networks_are_evaluated_at_once():
     calls, primitives = counting()
-    plan = Plan([WORDS.parse("relu(T1_D)"), WORDS.parse("exp(T3)")], primitives=primitives)
+    plan = Plan([parse(WORDS, "relu(T1_D)"), parse(WORDS, "exp(T3)")], primitives=primitives)
     plan.scores([statistics(seed) for seed in range(4)])
     assert calls == [12, 8, 4]
     calls.clear()
-    bare = Plan([WORDS.parse("relu(T3)")], primitives=primitives)  # of one shape everywhere
+    bare = Plan([parse(WORDS, "relu(T3)")], primitives=primitives)  # all instances have one shape
     bare.scores([statistics(seed) for seed in range(4)])
     assert calls == [24]
 
@@ -132,21 +133,21 @@ def test_no_network_gives_no_scores():
 
 def test_a_program_may_be_a_part_of_another_or_stand_twice():
     texts = ["relu(T1_D)", "mean(relu(T1_D))", "T1_D", "relu(T1_D)", "add(relu(T1_D), relu(T1_D))"]
-    got = Plan([WORDS.parse(text) for text in texts]).scores([statistics()])[:, 0]
+    got = Plan([parse(WORDS, text) for text in texts]).scores([statistics()])[:, 0]
     assert got[0] == got[3] == pytest.approx(got[1])
     assert got[4] == pytest.approx(2 * got[0])
-    assert Plan([WORDS.parse(texts[2])]).scores([statistics()])[0, 0] == got[2]
+    assert Plan([parse(WORDS, texts[2])]).scores([statistics()])[0, 0] == got[2]
 
 
 def test_common_parts_are_computed_once():
     calls, primitives = counting()
     texts = ["relu(T1_D)", "mean(relu(T1_D))", "sub(relu(T1_D), T2_D)"]
-    Plan([WORDS.parse(text) for text in texts], primitives=primitives).scores([statistics()])[:, 0]
-    assert calls == [3, 2, 1]  # once a group
+    Plan([parse(WORDS, text) for text in texts], primitives=primitives).scores([statistics()])[:, 0]
+    assert calls == [3, 2, 1]  # one call per group
 
 
 def test_only_the_terminals_that_are_read_are_asked_for():
-    plan = Plan([WORDS.parse("mean(T3)"), WORDS.parse("add(T3, T3)")])
+    plan = Plan([parse(WORDS, "mean(T3)"), parse(WORDS, "add(T3, T3)")])
     assert plan.terminals == {"T3"}
     given = statistics()
     bare = Statistics(6, tuple(Group({"T3": group.tensors["T3"]}, group.places) for group in given.groups))
@@ -177,7 +178,7 @@ def test_what_is_not_needed_any_more_is_let_go():
 
 def test_instances_that_do_not_fit_are_left_out_and_nothing_else_is():
     given = statistics()
-    fitting, plain, never = (WORDS.parse(text) for text in ("frobenius(mul(T1_D, T2_D))", "T1_D", "add(T1_D, T3)"))
+    fitting, plain, never = (parse(WORDS, text) for text in ("frobenius(mul(T1_D, T2_D))", "T1_D", "add(T1_D, T3)"))
     cut = {name: tensor[..., :2] if name == "T2_D" else tensor for name, tensor in given.groups[0].tensors.items()}
     odd = Statistics(6, (Group(cut, given.groups[0].places), *given.groups[1:]))
     ((_, fits),) = Plan([fitting, plain, never]).values([odd])
@@ -192,7 +193,7 @@ def test_a_value_that_is_not_finite_is_a_score_that_is_not():
     given = statistics()
     given.groups[1].tensors["T1_D"][0] = math.inf
     texts = ["T1_D", "sub(T1_D, T1_D)", "T2_D", "inv(sub(T2_D, T2_D))", "abs(T1_D)"]
-    got = Plan([WORDS.parse(text) for text in texts]).scores([given])[:, 0]
+    got = Plan([parse(WORDS, text) for text in texts]).scores([given])[:, 0]
     assert got[0] == got[4] == math.inf
     assert math.isnan(got[1])
     assert math.isfinite(got[2])
@@ -200,9 +201,8 @@ def test_a_value_that_is_not_finite_is_a_score_that_is_not():
 
 
 def test_the_norm_of_a_number_is_the_number():
-    got = Plan([WORDS.parse("sub(mean(T1_D), numel(T1_D))"), WORDS.parse("numel(T1_D)")], "l2").scores([statistics()])[
-        :, 0
-    ]
+    programs = [parse(WORDS, text) for text in ("sub(mean(T1_D), numel(T1_D))", "numel(T1_D)")]
+    got = Plan(programs, "l2").scores([statistics()])[:, 0]
     assert got[0] < 0 < got[1]
 
 

@@ -18,8 +18,8 @@ from zcbench.proxies.registry import passes
 from zcbench.spaces import SPACES
 from zcbench.tools.parity import batches, load
 
-#: Sums and norms of the statistics that the authors' code collected on the networks of tests/proxies/synthetic, as
-#: the README there says; `layer_list` tells which of its two ways of pairing modules it took.
+#: Sums and norms of the statistics that the authors' code collected on the networks of tests/proxies/synthetic; see the
+#: README there. `layer_list` says which of the code's two rules found the triples.
 SYNTHETIC = Path(__file__).parent / "synthetic"
 NETS = Path(__file__).parents[2] / "proxies" / "synthetic"
 COLLECTIONS: tuple[Collection, ...] = ("rcb", "cbr", "flow")
@@ -33,7 +33,7 @@ def collected(
 
 
 def instances(statistics: Statistics) -> list[dict[str, Tensor]]:
-    """Tensors of every instance, in order; every instance is in one group."""
+    """Return the tensors of every instance, in order, and check that every instance is in one group."""
     found: dict[int, dict[str, Tensor]] = {}
     for group in statistics.groups:
         for tensor in group.tensors.values():
@@ -65,7 +65,7 @@ def compare(folder: Path, stats: Path, images: str, net: str, dtype: torch.dtype
     )
     found = instances(collect(probe, init="given"))
     assert len(wanted) == 22 * len(found)
-    # In float32 a ReLU whose input is near zero may flip.
+    # In float32 the output of a ReLU may change between zero and positive if its input is near zero.
     sizes, sums = (1e-12, 1e-13) if dtype == torch.float64 else (1e-3, 2e-3)
     for row in wanted:
         tensor = found[int(row["rcb"])][row["tensor"].replace(".", "_")]
@@ -95,7 +95,7 @@ def test_statistics_on_cifar10_are_those_of_the_authors_code(
 
 
 def eznas_a(gradient: Tensor) -> float:
-    """The program by its definition, one matrix after the other."""
+    """Compute the program by its definition, one matrix at a time."""
     determinants = np.rint([np.linalg.det(m) for m in np.sign(gradient.double().flatten(0, 1).numpy())])
     values = [0.5 if d < 0 else d / (1 + d) for d in determinants.tolist()]
     return float(np.sqrt(np.sum(np.square(values))))
@@ -189,7 +189,7 @@ def test_instances_of_equal_shapes_are_one_group() -> None:
     assert len(set(shapes)) == len(shapes) < found.instances
     assert [group.places[0] for group in found.groups] == sorted(group.places[0] for group in found.groups)
     assert all(list(group.places) == sorted(group.places) for group in found.groups)
-    # What is read decides what is equal: feature maps know nothing of kernels.
+    # Only the terminals that are read decide the groups: feature maps do not depend on the kernel size.
     fewer = collected(net, batches(NETS)["synthetic_16"][0][:1], "rcb", ("T4_D",))
     assert len(fewer.groups) == 3
 
@@ -208,7 +208,7 @@ def test_data_flow_pairs_by_block_where_the_released_code_does_not() -> None:
     rcb, cbr, flow = (instances(collected(net, x, c)) for c in COLLECTIONS)
     assert equal(rcb, cbr)
     assert len(rcb) == 4
-    # Both convolutions of both reductions.
+    # Two convolutions in each of the two reductions.
     assert [i["T3"].shape for i in flow] == [(16, 8, 3, 3), (16, 16, 3, 3), (32, 16, 3, 3), (32, 32, 3, 3)]
 
 
@@ -238,7 +238,7 @@ def test_statistics_outlive_changes_of_the_weights() -> None:
     assert torch.equal(found.groups[0].tensors["T3"], before)
 
 
-# Networks of which every statistic is worked out by hand.
+# Networks whose statistics are computed by hand.
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -246,7 +246,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 class Stack(nn.Module):
-    """Stem, two ReLU-Conv-BatchNorm, a head; every way of pairing finds some triple."""
+    """A stem, two ReLU-Conv-BatchNorm triples and a head; every collection finds an instance."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class Stack(nn.Module):
 
 
 def by_hand(net: Stack, x: Tensor) -> list[dict[str, Tensor]]:
-    """Activations and gradients of a stack by plain autograd."""
+    """Return activations and gradients of a stack, computed with plain autograd."""
     net = net.train()
     found, t1 = [], net.stem(x)
     steps = []
@@ -320,7 +320,7 @@ def test_feature_maps_need_not_be_square(collection: Collection) -> None:
 
 
 class Net(nn.Module):
-    """A stem, some modules, and what to do with them."""
+    """A network of a stem, some modules, and a function that runs them."""
 
     def __init__(self, between: Callable[[nn.Module, Tensor], Tensor], **modules: nn.Module) -> None:
         super().__init__()
@@ -378,7 +378,7 @@ def test_data_flow_takes_every_relu(relu: nn.Module) -> None:
 )
 def test_whatever_lies_between_breaks_a_triple(between: Callable[[nn.Module, Tensor], Tensor]) -> None:
     net, x = Net(between, **triple()), torch.randn(2, 3, 8, 8, generator=seeded())
-    net.pool[0](net.between(net, net.stem(x)))  # it runs
+    net.pool[0](net.between(net, net.stem(x)))  # the network runs
     with pytest.raises(NotApplicableError, match="no ReLU-Conv-BatchNorm triple"):
         collected(net, x, "flow")
 
@@ -397,7 +397,7 @@ def test_one_relu_serves_several_convolutions_and_one_module_several_times() -> 
     assert torch.equal(third["T1_D"], first["T4_D"])
     assert torch.equal(third["T2_D"], first["T4_D"].relu())
     assert not torch.equal(first["T2G_D"], second["T2G_D"])
-    # Through the ReLU flows what comes from both convolutions.
+    # The gradient at the ReLU is the sum of those of both convolutions.
     kept = first["T1_D"] > 0
     torch.testing.assert_close(first["T1G_D"], (first["T2G_D"] + second["T2G_D"]) * kept)
 
@@ -446,7 +446,7 @@ def test_tensors_of_conv_norm_relu_go_by_position() -> None:
     torch.testing.assert_close(found["T4_D"], net.stem[1].train()(net.stem[0](x)).relu())
     net.stem[1] = nn.BatchNorm2d(4, affine=False)
     assert len(instances(collected(net, x, "cbr", ("T1G_D",)))) == 1
-    with pytest.raises(NotApplicableError, match=r"stem\.1, a batch norm without scale"):
+    with pytest.raises(NotApplicableError, match=r"stem\.1 is a batch norm without scale"):
         collected(net, x, "cbr")
 
 
@@ -474,5 +474,5 @@ def test_no_tap_is_asked_for_twice() -> None:
         wanted = needs([*TERMINALS, "T1_D"], collection)
         assert len(wanted) == len(set(wanted))
         counts[collection] = len(wanted)
-    # Eighteen taps, three gradients of all parameters, the pass that has the weights; four marks.
+    # Eighteen taps, three gradients of all parameters, the pass with the weights, and four marks.
     assert counts == {"rcb": 22, "cbr": 22, "flow": 26}

@@ -40,7 +40,7 @@ def test_constant_scores_are_no_coefficient():
     [
         ([0.5, 0.3], 0.3, 0.3),
         ([-0.5, -0.3], 0.3, 0.3),
-        ([0.5, -0.3], 0.3, -0.3),  # upwards here and downwards there is of no use
+        ([0.5, -0.3], 0.3, -0.3),  # the signs of the two grounds differ
         ([0.5, 0.0], 0.0, 0.0),
         ([0.5, math.nan], NOTHING, NOTHING),
     ],

@@ -1,4 +1,4 @@
-"""Programs measured on made-up networks, whose statistics are numbers that are known."""
+"""Tests of the problem of programs, on made-up networks with known statistics."""
 
 import functools
 import math
@@ -12,7 +12,8 @@ from zcbench.evolution.data.statistics import Group, Statistics
 from zcbench.evolution.data.workers import Workers
 from zcbench.evolution.engine import networks as module
 from zcbench.evolution.engine.fitness import fitness
-from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Reading
+from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Scoring
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
 from zcbench.evolution.language.programs import Vocabulary
 
@@ -21,7 +22,7 @@ WORDS = Vocabulary(dict.fromkeys(["T1_D", "T2_D", "T3"], "tensor"), PRIMITIVES)
 
 @dataclass(frozen=True)
 class Made:
-    """A network of three instances, two of one shape; T1_D is its number everywhere."""
+    """A network of three instances, two of equal shapes; all elements of T1_D are its number."""
 
     number: float
     seed: int = 0
@@ -52,11 +53,11 @@ def pools(*sizes):
 
 
 def problem(*sizes, devices=1, **measure):
-    return NetworkProblem(pools(*sizes), Reading(), Measure(**measure), Workers(devices))
+    return NetworkProblem(pools(*sizes), Scoring(), Measure(**measure), Workers(devices))
 
 
 def programs(*texts):
-    return [WORDS.parse(text) for text in texts]
+    return [parse(WORDS, text) for text in texts]
 
 
 def test_scores_are_means_over_instances_of_means_over_elements():
@@ -76,7 +77,7 @@ def test_instances_whose_shapes_do_not_fit_are_left_out():
 
 def test_programs_that_give_no_numbers_are_not_valid():
     texts = ("T1_D", "log(T1_D)", "inv(T1_D)", "exp(exp(exp(exp(add(T2_D, T2_D)))))", "abs(T2_D)")
-    # log(0) and log(1) are both 0: nothing can be ranked by that.
+    # log(0) and log(1) are both 0, so all scores are equal.
     assert problem(4, 4).valid(programs(*texts)) == [True, False, False, False, True]
 
 
@@ -113,7 +114,7 @@ def test_the_best_have_their_fitness_and_the_others_a_bound(monkeypatch, exact, 
         assert len(asked) == len(set(asked))
         true = np.array([fitness(row.tolist(), sign) for row in table])
         assert (got >= true).all()
-        # The best have what is theirs, so nobody else has more than they.
+        # The best have their exact fitness, and no other program has a higher one.
         best = np.argsort(-got, kind="stable")[: exact or None]
         np.testing.assert_array_equal(got[best], true[best])
         np.testing.assert_array_equal(true[best], -np.sort(-true)[: exact or None])
@@ -151,7 +152,7 @@ def test_the_number_of_workers_changes_no_digit():
     networks = list(range(9))
     one = problem(9).scores(found, networks)
     with Workers(2) as workers:
-        two = NetworkProblem(pools(9), Reading(), Measure(), workers).scores(found, networks)
+        two = NetworkProblem(pools(9), Scoring(), Measure(), workers).scores(found, networks)
     np.testing.assert_array_equal(one, two)
 
 
@@ -167,7 +168,7 @@ def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypat
         return score(task)
 
     monkeypatch.setattr(module, "_scores", recorded)
-    it.workers.devices = devices  # of which there is one: blocks are made for so many
+    it.workers.devices = devices  # one process works, but the blocks are those of `devices` workers
     found = it.scores(programs(*TEXTS), list(range(size)))
     assert sizes == blocks
     np.testing.assert_array_equal(found, problem(size).scores(programs(*TEXTS), list(range(size))))
@@ -194,8 +195,8 @@ def test_no_network_is_visited_twice_with_one_program(monkeypatch):
 
 
 def test_depth_weighs_later_instances_more():
-    weighted = NetworkProblem(pools(4), Reading(aggregation="depth"), Measure(), Workers(1))
+    weighted = NetworkProblem(pools(4), Scoring(aggregation="depth"), Measure(), Workers(1))
     found = weighted.scores(programs("numel(T1_D)"), [1])
     assert found[0, 0] == pytest.approx((1 * 32 + 2 * 8 + 3 * 32) / 6)
-    l2 = NetworkProblem(pools(4), Reading(to_scalar="l2"), Measure(), Workers(1)).scores(programs("T1_D"), [2])
+    l2 = NetworkProblem(pools(4), Scoring(to_scalar="l2"), Measure(), Workers(1)).scores(programs("T1_D"), [2])
     assert l2[0, 0] == pytest.approx(2 * (2 * math.sqrt(32) + math.sqrt(8)) / 3)

@@ -1,4 +1,4 @@
-"""Aggregates evolved on made-up pools, in which it is known what to find."""
+"""Tests of the problem of aggregates, on made-up pools whose best aggregate is known."""
 
 import random
 
@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import kendalltau, rankdata
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.generations import evolve
-from zcbench.evolution.engine.pools import PoolProblem, Table, as_aggregate, outcome, outcomes, read, run, vocabulary
+from zcbench.evolution.engine.pools import PoolProblem, Table, as_aggregate, outcome, outcomes, run, scaled, vocabulary
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.variation import Trees
 from zcbench.proxies import PROXIES
 
@@ -15,7 +16,7 @@ WORDS = vocabulary(["params", "naswot", "snip"])
 
 
 def pool(name="made", n=120, seed=0, noise=0.05):
-    """Accuracies that follow rank(params) * rank(naswot); snip knows nothing."""
+    """A table whose accuracies follow rank(params) * rank(naswot); snip is noise."""
     draw = np.random.default_rng(seed)
     scores = {proxy: draw.normal(size=(n, 1)) for proxy in ("params", "naswot", "snip")}
     ranks = [rankdata(scores[proxy][:, 0]) / n for proxy in ("params", "naswot")]
@@ -24,15 +25,17 @@ def pool(name="made", n=120, seed=0, noise=0.05):
 
 def test_ranks_are_relative_and_means_over_seeds():
     columns = np.array([[1.0, 30.0], [2.0, 10.0], [2.0, 20.0]])
-    np.testing.assert_allclose(read(columns, "ranks"), [(1 / 3 + 1) / 2, (2.5 / 3 + 1 / 3) / 2, (2.5 / 3 + 2 / 3) / 2])
-    np.testing.assert_allclose(read(columns, "logs"), np.log(columns).mean(1))
-    np.testing.assert_allclose(read(-columns, "logs"), -columns.mean(1))
+    np.testing.assert_allclose(
+        scaled(columns, "ranks"), [(1 / 3 + 1) / 2, (2.5 / 3 + 1 / 3) / 2, (2.5 / 3 + 2 / 3) / 2]
+    )
+    np.testing.assert_allclose(scaled(columns, "logs"), np.log(columns).mean(1))
+    np.testing.assert_allclose(scaled(-columns, "logs"), -columns.mean(1))
 
 
 def test_a_program_is_what_its_text_says():
     made = pool()
     values = PoolProblem([made], "ranks").values[0]
-    got = run(WORDS.parse("div(mul(params, add(naswot, 0.5)), max(snip, 2))"), values)
+    got = run(parse(WORDS, "div(mul(params, add(naswot, 0.5)), max(snip, 2))"), values)
     expected = values["params"] * (values["naswot"] + 0.5) / np.maximum(values["snip"], 2)
     np.testing.assert_array_equal(got, expected)
 
@@ -40,7 +43,7 @@ def test_a_program_is_what_its_text_says():
 def test_fitness_is_the_least_tau_of_all_pools():
     pools = [pool("a"), pool("b", seed=1)]
     problem = PoolProblem(pools, "ranks")
-    program = WORDS.parse("mul(params, naswot)")
+    program = parse(WORDS, "mul(params, naswot)")
     taus = [kendalltau(run(program, v), p.truth).statistic for v, p in zip(problem.values, pools, strict=True)]
     assert problem.fitness([program])[0][0] == pytest.approx(min(taus), abs=1e-12)
     both = PoolProblem(pools, "ranks", ("tau", "top"), 0.2)
@@ -56,7 +59,7 @@ def test_fitness_is_the_least_tau_of_all_pools():
 def test_programs_that_do_not_vary_or_are_not_finite_are_not_valid():
     problem = PoolProblem([pool()], "ranks")
     texts = ["div(params, sub(snip, snip))", "add(2, 0.5)", "mul(params, naswot)"]
-    assert problem.valid([WORDS.parse(t) for t in texts]) == [False, False, True]
+    assert problem.valid([parse(WORDS, t) for t in texts]) == [False, False, True]
 
 
 def test_the_search_finds_the_product(tmp_path):
@@ -66,7 +69,7 @@ def test_the_search_finds_the_product(tmp_path):
     )
     state = evolve(PoolProblem([fit], "ranks"), Trees(WORDS), config, tmp_path, {})
     assert state.hall[0][0] == "mul(naswot, params)"
-    found = outcomes({"evolved": WORDS.parse(state.hall[0][0])}, [fit], [test], "ranks")
+    found = outcomes({"evolved": parse(WORDS, state.hall[0][0])}, [fit], [test], "ranks")
     assert [o.pool for o in found] == ["made, fitted on"] * 3 + ["made, tested on"] * 3
     evolved, single, best = found[3:]
     assert evolved.tau > max(single.tau, best.tau) + 0.1
@@ -123,7 +126,7 @@ def test_a_gain_is_paired():
 
 
 def test_a_found_aggregate_is_one_like_any_other():
-    program = WORDS.parse("mul(params, min(naswot, 0.5))")
+    program = parse(WORDS, "mul(params, min(naswot, 0.5))")
     card = as_aggregate("made", program, "ranks")
     assert card.members == ("params", "naswot")
     scores = {"params": np.array([3.0, 1.0, np.nan, 2.0]), "naswot": np.array([-1.0, 5.0, 2.0, np.nan])}
@@ -131,7 +134,7 @@ def test_a_found_aggregate_is_one_like_any_other():
     np.testing.assert_allclose(got[:2], [1 * 0.5, 0.5 * 0.5])
     assert np.isnan(got[2:]).all()
     lower = next(name for name, proxy in PROXIES.items() if proxy.direction == "lower")
-    turned = as_aggregate("turned", vocabulary([lower]).parse(f"add({lower}, {lower})"), "ranks")
+    turned = as_aggregate("turned", parse(vocabulary([lower]), f"add({lower}, {lower})"), "ranks")
     np.testing.assert_allclose(turned.score({lower: np.array([1.0, 2.0])}), [2, 1])
 
 

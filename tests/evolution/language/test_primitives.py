@@ -30,7 +30,7 @@ SHAPES = [
 
 
 def same(a: Tensor, b: Tensor) -> bool:
-    """The same numbers to the last bit and the sign of zero; NaN is NaN."""
+    """Return whether values are equal to the last bit and the sign of zero; NaN equals NaN."""
     return (
         a.dtype == b.dtype
         and a.shape == b.shape
@@ -56,7 +56,7 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 def test_all_operations_of_the_paper_and_of_its_code_are_here() -> None:
     assert set(PRIMITIVES) == NAMES
     assert sorted(p.op for p in PRIMITIVES.values() if p.op is not None) == list(range(34))
-    # The code's 6 adds noise, its 17 draws weights.
+    # Operation 6 of the code adds noise, and 17 draws weights.
     assert sorted(p.code_op for p in PRIMITIVES.values() if p.code_op is not None) == sorted({*range(36)} - {6, 17})
     assert {p.name for p in PRIMITIVES.values() if p.commutative} == {"add", "mul", "eq", "hamming", "cosine"}
 
@@ -66,18 +66,18 @@ def test_all_operations_of_the_paper_and_of_its_code_are_here() -> None:
 
 SETS = ("nchw", "square", "scalar", "positive", "nonsquare")
 
-# The released code raises, and so do we.
+# The released code raises an error here, and so does this one.
 RAISES = {("matmul", "nonsquare"), *itertools.product(("det", "logdet"), ("scalar", "nonsquare"))}
 
-# (primitive, set) to the value here, where the released code gives or does another thing.
+# The value here, by (primitive, set), if the released code gives another value or fails.
 DIFFERENT = {
-    # A scalar is a tensor of one element to what takes no scalars: no matrix, and Gram matrices of one number.
+    # The code treats a scalar as a tensor of one element in operations that accept no scalars here.
     ("matmul", "scalar"): None,
     ("symeig_ratio", "scalar"): lambda a, b: 1.0,
     ("eig_ratio", "scalar"): lambda a, b: 1.0,
     # The code takes the absolute value of the logarithm instead.
     **{("abslog", s): lambda a, b: np.log(np.abs(np.where(a == 0, 1, a))) for s in SETS},
-    # The code's raises, but for scalars.
+    # The code raises an error, except for scalars.
     **{
         ("cosine", s): lambda a, b: sum(
             x @ y / np.sqrt(x @ x * (y @ y))
@@ -140,7 +140,7 @@ def test_the_released_code_changes_what_log_and_abslog_read(public_reference: Pa
 
 @pytest.mark.parametrize("shape", [(16, 4, 8, 8), (16, 16, 16, 16), (1, 16, 7, 7), (4, 2, 17, 17)])
 def test_the_program_of_eznas_a_is_eznas_a(shape: tuple[int, ...]) -> None:
-    # Zeros as behind a ReLU, and rows that make half of the matrices singular.
+    # Zeros as after a ReLU, and equal rows that make half of the matrices singular.
     gradient = randn(*shape).relu() - randn(*shape, seed=1).relu()
     gradient[:, ::2, 0] = gradient[:, ::2, 1]
     value = gradient[None]
@@ -151,7 +151,7 @@ def test_the_program_of_eznas_a_is_eznas_a(shape: tuple[int, ...]) -> None:
     assert value.tolist() == [expected]
 
 
-# ---- what all of them promise
+# ---- properties of all operations
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -227,7 +227,7 @@ def test_any_numbers_give_a_result_and_stay_as_they_are(primitive: Primitive, pa
         assert {*found.unique().tolist()} <= {0.0, 1.0}
     one_by_one = torch.cat([primitive.function(*(x[i : i + 1] for x in values)) for i in range(len(found))])
     assert same(one_by_one, found)
-    found += 1  # a result is nobody else's memory
+    found += 1  # a result does not share memory
     assert all(same(x, y) for x, y in zip(values, before, strict=True))
     if primitive.commutative:
         assert same(primitive.function(*values), primitive.function(*reversed(values)))
@@ -270,7 +270,7 @@ def test_a_scalar_goes_with_a_tensor_and_takes_its_type() -> None:
     assert PRIMITIVES["add"].function(tensor.double(), tenth).dtype == torch.float64
     assert PRIMITIVES["gt"].function(tenth, tenth).dtype == torch.float64
     wide = PRIMITIVES["gt"].function(torch.full((1, 2), 0.1), torch.full((1, 2), 0.1, dtype=torch.float64))
-    assert wide.tolist() == [[1.0, 1.0]]  # the float32 next to 0.1 lies above it
+    assert wide.tolist() == [[1.0, 1.0]]  # the float32 nearest to 0.1 is above it
 
 
 def test_a_determinant_needs_square_matrices() -> None:
@@ -338,7 +338,7 @@ def test_ratios_of_eigenvalues() -> None:
     assert small(a)[1].item() == 0
     assert large(a)[2:].isnan().all()
     assert small(a)[2:].isnan().all()
-    # More rows than columns: the smallest is zero, whatever round-off makes of it.
+    # More rows than columns: the smallest eigenvalue is exactly zero, without round-off.
     assert large(randn(2, 9, 2, 2)).tolist() == [math.inf] * 2
 
 
@@ -381,7 +381,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "primitives.md"
 
 
 def test_the_committed_page_is_the_one_that_the_registry_gives() -> None:
-    # python -m zcbench.evolution.language.primitives > docs/primitives.md
+    # python -m zcbench.tools.primitives > docs/primitives.md
     assert PAGE.read_text("utf-8") == page()
 
 

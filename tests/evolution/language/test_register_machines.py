@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zcbench.errors import ProgramError
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
 from zcbench.evolution.language.programs import Vocabulary
 from zcbench.evolution.language.register_machines import SCALARS, STATICS, TENSORS, Instruction, Machines, Sequential
@@ -19,7 +20,7 @@ M = Machines(V)
 SEEDS = given(seed=st.integers(0, 2**32))
 VARIATIONS = pytest.mark.parametrize("vary", [M.mutate, M.insert_op, M.remove_op, M.mutate_op, M.mutate_op_arg])
 
-# EZNAS-A on the ninth static place, with two instructions in between that nobody reads.
+# EZNAS-A on the ninth static address, with two instructions in between whose results are not read.
 EZNAS_A = "22 14 8 0; 23 0 22 22; 22 19 22 5; 24 28 22 0; 102 17 23 0; 103 17 24 24"
 
 
@@ -42,7 +43,7 @@ def test_decoding_keeps_what_reaches_the_output() -> None:
     assert len(sequential) == 6
     assert str(M.decode(sequential)) == "frobenius(sigmoid(logdet(sign(T8))))"
     assert M.useful(sequential) == 4 / 6
-    # A place that is written again is another.
+    # A value that is overwritten is not read later.
     assert str(M.decode(M.parse("22 9 0 0; 23 9 22 0; 22 11 1 0; 24 0 22 23"))) == "add(exp(T1), abs(abs(T0)))"
     assert M.useful(M.parse("22 9 0 0; 22 9 1 0")) == 1 / 2
 
@@ -66,7 +67,7 @@ def test_an_expression_becomes_a_program_that_computes_it(text: str) -> None:
     sequential = M.parse(text)
     assert str(M.decode(sequential)) == text
     assert M.useful(sequential) == 1
-    assert len(sequential) == len({node for node in V.parse(text).nodes() if node.args})
+    assert len(sequential) == len({node for node in parse(V, text).nodes() if node.args})
     assert M.parse(str(sequential)) == sequential
 
 
@@ -139,7 +140,7 @@ def test_every_operator_changes_what_the_paper_says() -> None:
         ((old, new),) = [(x, y) for x, y in zip(a[2:], b[2:], strict=True) if x != y]
         assert (old in SCALARS) == (new in SCALARS)
         kinds[f"{old in STATICS} {new in STATICS} {old in SCALARS}"] += 1
-    assert len(kinds) == 5  # static and dynamic tensors for each other, and scalars
+    assert len(kinds) == 5  # exchanges between static and computed tensors, and between scalars
 
 
 def test_mating_interleaves_first_halves() -> None:

@@ -1,4 +1,4 @@
-"""Searches for aggregates in results whose best aggregate is known: accuracies follow a product of two ranks."""
+"""Tests of searches for aggregates whose best aggregate is known: accuracies follow a product of two ranks."""
 
 import dataclasses
 import json
@@ -14,9 +14,11 @@ from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 from zcbench.errors import ConfigError, ProgramError, ResultsError, UnknownNameError, ZcbenchError
 from zcbench.evolution.engine.config import EngineConfig
-from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP, combine
+from zcbench.evolution.study import combine as module
+from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import read, register
+from zcbench.evolution.study.resolve import resolve_search
 from zcbench.proxies import AGGREGATES
 
 pytestmark = pytest.mark.usefixtures("_small")
@@ -44,7 +46,7 @@ def board(
     power=1.0,
     failing=None,
 ):
-    """Write a run; `power` says how much naswot counts, and `failing` which proxy has no score on most networks."""
+    """Write a run. `power` is the weight of naswot; the proxy `failing` lacks scores of most networks."""
     draw = np.random.default_rng(seed)
     scores = {proxy: np.exp(draw.normal(size=(n, len(seeds)))) for proxy in PROXIES}
     ranks = {proxy: rankdata(values.mean(1)) / n for proxy, values in scores.items()}
@@ -84,6 +86,10 @@ def board(
     return recipe
 
 
+def combine(config, **more):
+    return module.combine(resolve_search(config), **more)
+
+
 def configured(results):
     return EvolveConfig(
         over="ranks",
@@ -109,7 +115,7 @@ def config(results):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A search that several tests look at: its configuration, and what it found."""
+    """Return the configuration and the result of a search that several tests share."""
     results = tmp_path_factory.mktemp("done") / "results"
     board(results)
     config = configured(results)
@@ -160,7 +166,7 @@ def test_a_random_search_of_as_many_programs_stands_beside_it(done):
 
 
 def test_fitness_and_outcomes_are_taus_of_the_pools(done):
-    """The numbers follow from the store's rows, ranked and multiplied by hand."""
+    """The coefficients equal those of scores that the test itself ranks and multiplies."""
     config, found = done
     results = Path(config.results)
     rows = Store(results).read().pivot(index="architecture", columns="proxy", values="value")
@@ -194,10 +200,10 @@ def test_several_grounds_are_fitted_on_together(config, results):
 
 
 def test_no_network_of_a_test_was_fitted_on(config, results):
-    """Other boards of the space lose the networks that were; one that has no others says so in its name."""
+    """Other boards of the space lose the fitted networks; a board without others keeps all, and its name says so."""
     board(results, "b", dataset="cifar100", seed=1)  # the same networks
-    board(results, "c", dataset="imagenet16-120", seed=2, n=60, first=100)  # 20 of them and 40 others
-    board(results, "d", space="nds", seed=3)  # of the same names, in another space
+    board(results, "c", dataset="imagenet16-120", seed=2, n=60, first=100)  # 20 of the same networks and 40 others
+    board(results, "d", space="nds", seed=3)  # networks of the same names, in another space
     order = np.random.RandomState(0).permutation(120)
     fitted = {f"net{i:04}" for i in order[:60]}
     short = {"generations": 0}
@@ -212,10 +218,8 @@ def test_no_network_of_a_test_was_fitted_on(config, results):
 
 
 def test_grounds_whose_halves_differ_share_no_network_either(config, results, monkeypatch):
-    """One board lacks a few networks, so that its halves are others."""
+    """One board lacks a few networks, so that its halves differ."""
     board(results, "b", dataset="cifar100", seed=1, n=115)
-    from zcbench.evolution.study import combine as module
-
     kept = {}
     outcomes = module.outcomes
 
@@ -278,7 +282,7 @@ def test_programs_are_read_and_registered(done):
     assert {str(read(path).tree()) for path in paths} == {str(program) for program in found.programs.values()}
     for path in paths:
         name = register(path)
-        assert register(path) == name == path.stem  # as the command line and the study do, one after the other
+        assert register(path) == name == path.stem  # the command line and the study both register the file
         assert set(AGGREGATES[name].members) <= set(PROXIES)
     frame = pd.read_parquet(Path(config.out, "outcomes.parquet"))
     assert frame.to_dict("records") == [outcome.flat() for outcome in found.outcomes]
@@ -321,8 +325,10 @@ def test_aggregates_are_no_terminals(config, tmp_path):
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
-        ({"over": "statistics"}, ConfigError, "over: expected ranks or logs"),
         ({"grounds": []}, ConfigError, "grounds: expected at least one"),
+        ({"sample_seed": -1}, ConfigError, "sample_seed: expected 0 to"),
+        ({"top": 0.0}, ConfigError, "top: expected a share"),
+        ({"engine": {"height_limit": 65}}, ConfigError, "height_limit of at most 64, got 65"),
         ({"grounds": [Ground("nb101", "cifar10")]}, ConfigError, r"no scores of nb101 .*: expected one of nb201 on"),
         ({"grounds": [Ground("nb201", "cifar100")]}, ConfigError, "no scores of nb201 on cifar100"),
         ({"grounds": [Ground("nb201", "cifar10", "best")]}, ConfigError, r"\(best\): expected one of .*cifar10/made"),

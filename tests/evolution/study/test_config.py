@@ -12,10 +12,10 @@ from zcbench.__main__ import _evolve_config, _parser, _with_studies
 from zcbench.bench.study.config import describe, searches, studies
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
-from zcbench.evolution.engine.generations import check
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.study.config import EvolveConfig, Ground
-from zcbench.evolution.study.discover import _check
 from zcbench.evolution.study.found import STATISTICS
+from zcbench.evolution.study.resolve import check
 from zcbench.spaces import SPACES
 
 EVERY = sorted(searches())
@@ -36,14 +36,13 @@ def test_the_searches_are_there():
 def test_every_configuration_loads_and_names_what_there_is(name):
     assert len(describe(searches()[name])) > 20
     for config in loaded(name):
-        check(config.engine)
+        check(config)
         for ground in (*config.grounds, *config.tests):
             space, images = SPACES[ground.space](None), DATASETS[ground.dataset](None)
             assert ground.accuracy in {"default", *space.truths[images.task.name]}
         if config.over == "statistics":
-            _check(config)
             for text in config.engine.start:
-                STATISTICS.parse(text)
+                parse(STATISTICS, text)
         assert config.tracker == "none"
 
 

@@ -1,4 +1,4 @@
-"""Which program ranks which space, on small networks whose accuracies follow the number of their weights."""
+"""Tests of the table of programs and spaces, on small networks whose accuracies follow the number of weights."""
 
 import dataclasses
 import io

@@ -1,4 +1,4 @@
-"""Searches from beginning to end on small networks, whose accuracies follow the number of their weights."""
+"""Tests of whole searches on small networks whose accuracies follow the number of weights."""
 
 import dataclasses
 import json
@@ -20,8 +20,9 @@ from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.fitness import NOTHING
 from zcbench.evolution.study import discover as module
 from zcbench.evolution.study.config import EvolveConfig, Ground
-from zcbench.evolution.study.discover import BESIDE, KEPT, discover
+from zcbench.evolution.study.discover import BESIDE, KEPT
 from zcbench.evolution.study.found import read
+from zcbench.evolution.study.resolve import resolve_search
 from zcbench.proxies.registry import score_all
 from zcbench.spaces import SPACES
 
@@ -38,7 +39,7 @@ def statistics(tmp_path_factory):
 
 @pytest.fixture
 def search(tmp_path, statistics):
-    """A search of two seconds, its statistics shared by the tests of this file."""
+    """Return a function that makes configurations of short searches, which share their statistics."""
     base = EvolveConfig(
         grounds=[GROUND],
         pool=8,
@@ -56,8 +57,12 @@ def search(tmp_path, statistics):
     return search
 
 
+def discover(config, **more):
+    return module.discover(resolve_search(config), **more)
+
+
 def essence(discovery):
-    """All of a search that has to be the same again."""
+    """Return everything of a search that must be reproducible."""
     state = dataclasses.asdict(discovery.state)
     state["records"] = [record | {"wall_s": 0} for record in state["records"]]
     taus = [{r.proxy: r.correlation.tau for r in rankings} for rankings in discovery.tests]
@@ -65,7 +70,7 @@ def essence(discovery):
 
 
 def files(folder):
-    # A run that is killed as it writes leaves a hidden file beside, which nothing reads.
+    # A run that is killed while it writes leaves a hidden file, which nothing reads.
     return {path.name: path.read_text() for path in Path(folder, "programs").glob("[!.]*")}
 
 
@@ -88,7 +93,7 @@ def test_statistics_made_anew_give_the_same_search(search, tmp_path):
 def test_killed_many_times_it_ends_as_if_it_had_not_been(search, tmp_path, devices):
     engine = {"generations": 8}
     whole = discover(search(engine, out=str(tmp_path / "whole")))
-    # Statistics of its own, so that it is killed while these are collected too.
+    # It has its own statistics, so that it is also killed while it collects them.
     killed = search(engine, out=str(tmp_path / "killed"), statistics=str(tmp_path / "statistics"), devices=devices)
     draw, kills = random.Random(devices), 0
     while kills < 8:
@@ -114,7 +119,7 @@ def test_killed_many_times_it_ends_as_if_it_had_not_been(search, tmp_path, devic
 
 
 def test_more_generations_go_on_from_there(search, tmp_path):
-    """Of three networks many programs have one fitness, and the hall of fame has to keep their order."""
+    """On three networks many programs have equal fitness, and the hall of fame must keep their order."""
     whole = discover(search({"generations": 6}, draw=3, out=str(tmp_path / "whole")))
     assert len({values[0] for _, values in whole.state.hall}) < len(whole.state.hall)
     seen = []
@@ -208,7 +213,7 @@ def test_files_say_what_was_found(search):
 
 
 def test_a_program_file_scores_as_the_search_did(search):
-    """Its tau on the pool, from networks built anew and scored as a proxy, is the one that the search says."""
+    """Its tau on the pool, from new networks that are scored as by a proxy, equals that of the search."""
     config = search(batch_sizes=[2], seeds=[3])
     candidate = discover(config).candidates[0]
     card = read(Path(config.out, "programs", f"{candidate.name}.json")).proxy()
@@ -275,7 +280,7 @@ def test_one_sign_everywhere(search):
 
 
 def test_a_program_that_ranks_downwards_says_that_lower_is_better(search):
-    """A program and its inverse have one |tau|; their files say which way."""
+    """A program and its inverse have the same |tau|; their files state the direction."""
     start = ["numel(T3)", "inv(numel(T3))"]
     config = search({"generations": 0, "start": start, "population": 4})
     found = {c.program: c for c in discover(config).candidates}
@@ -295,7 +300,7 @@ def test_pareto_keeps_small_programs(search):
 
 def test_names_tell_apart_what_scores_differently(search):
     names = {
-        module._found(search(**change), "mean(T3)", direction).name
+        module._found(resolve_search(search(**change)), "mean(T3)", direction).name
         for direction in ("higher", "lower")
         for change in (
             {},
@@ -306,7 +311,7 @@ def test_names_tell_apart_what_scores_differently(search):
         )
     }
     assert len(names) == 10
-    assert module._found(search(out="elsewhere"), "mean(T3)", "higher").name in names
+    assert module._found(resolve_search(search(out="elsewhere")), "mean(T3)", "higher").name in names
 
 
 def test_two_searches_of_one_process_get_on(search, tmp_path):
@@ -316,7 +321,7 @@ def test_two_searches_of_one_process_get_on(search, tmp_path):
 
 
 def test_a_program_that_ranks_nothing_on_all_networks_is_no_find(search, monkeypatch):
-    """One that gives no number on a network that was never drawn has a record in the hall of fame, and no file."""
+    """A program without a score on a network that was never drawn stays in the hall of fame, but has no file."""
     coefficients = module.NetworkProblem.coefficients
 
     def holed(self, programs, drawn):
@@ -383,14 +388,14 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"grounds": [Ground("nb201", "cifar10", "test-200")]}, ZcbenchError, "nothing-here"),
         ({"tests": [Ground("smal", "cifar10-samples")], "test": 5}, UnknownNameError, "did you mean small"),
         ({"pool": 2, "draw": 0}, ConfigError, "pool: expected 3 or more"),
-        ({"draw": 9}, ConfigError, "a draw of 3 to so many"),
-        ({"draw": 2}, ConfigError, "a draw of 3 to so many"),
-        ({"draw": -1}, ConfigError, "a draw of 3 to so many"),
+        ({"draw": 9}, ConfigError, "a draw of 3 to that number"),
+        ({"draw": 2}, ConfigError, "a draw of 3 to that number"),
+        ({"draw": -1}, ConfigError, "a draw of 3 to that number"),
         ({"test": -1}, ConfigError, "expected"),
         ({"pool": 30, "test": 11}, ConfigError, r"small has 40 networks: .* got 30 \+ 11"),
         ({"pool": 41}, ConfigError, "small has 40 networks"),
         ({"grounds_drawn": -1}, ConfigError, "grounds_drawn"),
-        ({"exact": -1}, ConfigError, "exact: expected 0 for all programs, or more, got -1"),
+        ({"exact": -1}, ConfigError, "exact: expected 0 or more, got -1"),
         ({"seeds": []}, ConfigError, "at least one"),
         ({"seeds": [-1]}, ConfigError, "seeds"),
         ({"seeds": [1, 1]}, ConfigError, "distinct"),
@@ -401,7 +406,7 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"test_batch_size": -1, "test": 5}, ZcbenchError, "-1"),
         ({"sample_seed": -1}, ConfigError, "sample_seed"),
         ({"devices": 0}, ConfigError, "devices"),
-        ({"objective": "both"}, ConfigError, "both is for aggregates"),
+        ({"objective": "both"}, ConfigError, "got both, which is only for aggregates"),
         ({"top": 0.0}, ConfigError, "top: expected a share"),
         ({"include": ["absent.py"]}, ConfigError, "absent.py"),
         ({"include": "absent.json"}, ProgramError, "absent.json"),
@@ -432,7 +437,7 @@ def test_threads_are_as_before(search):
 
 
 def test_the_best_of_the_last_generation_is_a_candidate(search):
-    """A hall of one may hold what was lucky early; the last generation has its say too."""
+    """A hall of one may hold a program that was lucky early, so the best of the last generation is added."""
     discovery = discover(search({"hall": 1, "generations": 4}))
     texts = {candidate.program for candidate in discovery.candidates}
     last = max(discovery.state.population, key=lambda item: item[1])[0]

@@ -5,15 +5,17 @@ from xml.etree import ElementTree as ET
 import pytest
 from zcbench.bench.report import figures
 from zcbench.errors import ResultsError
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.programs import Program
 from zcbench.evolution.study.draw import explained, trees
 from zcbench.evolution.study.explain import Response, responses
 from zcbench.evolution.study.found import STATISTICS
 
-A = STATISTICS.parse("frobenius(sigmoid(logdet(sign(T1G_D))))")
-WIDE = STATISTICS.parse(
+A = parse(STATISTICS, "frobenius(sigmoid(logdet(sign(T1G_D))))")
+WIDE = parse(
+    STATISTICS,
     "eq(exp(mul(numel(add(mean(T4G_P), relu(T4_N))), zeros_like(kl_div(T4_N, T2_D)))), gt(numel(sub(square(T1G_D), "
-    "sign(matmul(T4G_N, T4G_N)))), square(frobenius(det(normalize(T4G_P))))))"
+    "sign(matmul(T4G_N, T4G_N)))), square(frobenius(det(normalize(T4G_P))))))",
 )
 
 

@@ -21,7 +21,7 @@ BATCH = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0)), t
 
 @pytest.fixture(autouse=True)
 def forget():
-    """Programs registered by a test are gone after it."""
+    """Remove the programs that a test registers."""
     before = dict(PROXIES._items), dict(AGGREGATES._items)
     yield
     PROXIES._items, AGGREGATES._items = before

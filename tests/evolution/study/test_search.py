@@ -58,7 +58,7 @@ def test_a_search_has_a_table_of_programs_one_of_every_test_and_a_picture(config
 def test_what_is_there_already_is_said(config):
     config = dataclasses.replace(config, test=0)
     search(further(config, 0))
-    assert "went on from generation 0" in search(config)[1]
+    assert "continued from generation 0" in search(config)[1]
     _, notes = search(config)
     assert "all 3 generations are there already: nothing is evolved anew" in notes
 
@@ -99,7 +99,7 @@ def test_aggregates_of_a_run(config, tmp_path):
     run(resolve(study))
     engine = dataclasses.replace(config.engine, population=20, min_height=1, max_height=2)
     (table,), _ = search(dataclasses.replace(config, over="ranks", results=results, engine=engine))
-    # The pool; evolved, random, single of the fitted, single of the pool; fitted on and tested on.
+    # Two pools, fitted on and tested on, of five rows each: the pool, evolved, random, and two single proxies.
     assert table.row_count == 10
     assert Path(config.out, "best.svg").exists()
     files = sorted(Path(config.out, "programs").iterdir())

@@ -1,0 +1,240 @@
+"""A search that is ready to run: its configuration with every name looked up, number checked and file read."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...bench.study.config import PROTOCOL, StudyConfig, TrainerConfig
+from ...bench.study.resolve import Study, resolve
+from ...datasets import data_folder
+from ...environment import environment
+from ...errors import ConfigError
+from ...plugins import load
+from ...spaces import SPACES
+from ..data.bank import Bank
+from ..data.statistics import VERSION
+from ..engine.config import EngineConfig, check_engine
+from ..engine.fitness import Objective
+from ..engine.generations import Representation
+from ..engine.networks import Measure, Scoring
+from ..engine.pools import Scale, Table, vocabulary
+from ..language import primitives
+from ..language.register_machines import Machines
+from ..language.variation import Trees
+from .config import CONFIG_VERSION, EvolveConfig, Ground
+from .found import HEIGHT_LIMIT, STATISTICS
+from .tables import Tables, read_tables
+
+
+@dataclass(frozen=True)
+class ProgramSearch:
+    """A resolved search for programs over network statistics.
+
+    Attributes:
+        engine: Hyper-parameters of the evolution.
+        representation: Representation of programs, trees or register machines.
+        grounds: Grounds to evolve on, each as a study whose first `pool` networks are the pool.
+        tests: Grounds to test on, each as a study whose networks after the first `pool` are the test.
+        pool: Number of networks in the pool of a ground.
+        batch_size: Number of images that found programs are scored with, the largest that they are evolved with.
+        bank: Store of the network statistics.
+        scoring: Settings that determine a score.
+        measure: Settings that determine a fitness.
+        devices: Number of worker processes.
+        out: Folder of the search.
+        recipe: Every value that influences the search, except the networks of the pools.
+    """
+
+    engine: EngineConfig
+    representation: Representation[Any]
+    grounds: Sequence[Study]
+    tests: Sequence[Study]
+    pool: int
+    batch_size: int
+    bank: Bank
+    scoring: Scoring
+    measure: Measure
+    devices: int
+    out: Path
+    recipe: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class AggregateSearch:
+    """A resolved search for aggregates of proxies.
+
+    Attributes:
+        engine: Hyper-parameters of the evolution.
+        trees: Representation of programs over the proxies of the tables.
+        tables: Tables of scores to fit on and to test on.
+        scale: Scale on which programs read scores.
+        objectives: Objectives that programs are fitted for.
+        top: Share of the networks that count as the most accurate.
+        out: Folder of the search.
+        recipe: Every value that influences the search.
+    """
+
+    engine: EngineConfig
+    trees: Trees
+    tables: Tables
+    scale: Scale
+    objectives: tuple[Objective, ...]
+    top: float
+    out: Path
+    recipe: dict[str, Any]
+
+
+def resolve_search(config: EvolveConfig) -> ProgramSearch | AggregateSearch:
+    """Turn a configuration into a search that is ready to run. Nothing is computed or written."""
+    check(config)
+    load([config.include] if isinstance(config.include, str) else config.include)
+    if config.over == "statistics":
+        return _programs(config)
+    return _aggregates(config, config.over)
+
+
+def check(config: EvolveConfig) -> None:
+    """Check all values that can be checked without reading a file.
+
+    Raises:
+        ConfigError: A value is not possible.
+    """
+    if config.version != CONFIG_VERSION:
+        raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
+    check_engine(config.engine)
+    if (limit := config.engine.height_limit) > HEIGHT_LIMIT:
+        raise ConfigError(f"engine: expected a height_limit of at most {HEIGHT_LIMIT}, got {limit}")
+    if not config.grounds:
+        raise ConfigError("grounds: expected at least one space and data set")
+    if not 0 <= config.sample_seed < 2**32:
+        raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
+    if not 0 < config.top <= 1:
+        raise ConfigError(f"top: expected a share above 0, at most 1, got {config.top}")
+    if config.over == "statistics":
+        _check_programs(config)
+    elif config.objective == "both" and not config.engine.pareto:
+        raise ConfigError("objective: expected engine.pareto with both, because only it selects by two objectives")
+
+
+def _check_programs(config: EvolveConfig) -> None:
+    if config.pool < 3 or not (config.draw == 0 or 3 <= config.draw <= config.pool):
+        raise ConfigError(
+            f"pool: expected 3 or more networks, and a draw of 3 to that number, or 0 for all, got {config.pool} and "
+            f"{config.draw}"
+        )
+    if not config.seeds or not config.batch_sizes:
+        raise ConfigError("seeds, batch_sizes: expected at least one of each")
+    for name in ("test", "grounds_drawn", "exact"):
+        if (value := getattr(config, name)) < 0:
+            raise ConfigError(f"{name}: expected 0 or more, got {value}")
+    if config.devices < 1:
+        raise ConfigError(f"devices: expected 1 or more, got {config.devices}")
+    if config.engine.pareto and config.engine.parsimony:
+        raise ConfigError("engine: expected either parsimony or pareto, because both make programs small")
+    if config.objective == "both":
+        raise ConfigError("objective: expected tau, top or weighted, got both, which is only for aggregates")
+
+
+def _programs(config: EvolveConfig) -> ProgramSearch:
+    (objective,) = _objectives(config)
+    words = dataclasses.replace(STATISTICS, height_limit=config.engine.height_limit)
+    representation: Representation[Any] = Machines(words) if config.representation == "sequential" else Trees(words)
+    for text in config.engine.start:
+        representation.parse(text)
+    largest, out = max(config.batch_sizes), Path(config.out)
+    grounds = [_study(config, ground, config.batch_sizes) for ground in config.grounds]
+    size = config.test_batch_size or largest
+    tests = [_study(config, ground, [size]) for ground in config.tests or config.grounds] if config.test else []
+    return ProgramSearch(
+        engine=config.engine,
+        representation=representation,
+        grounds=grounds,
+        tests=tests,
+        pool=config.pool,
+        batch_size=largest,
+        bank=Bank(Path(config.statistics or out / "statistics"), config.collection, config.dtype),
+        scoring=Scoring(config.to_scalar, config.aggregation),
+        measure=Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact),
+        devices=config.devices,
+        out=out,
+        recipe=_program_recipe(config),
+    )
+
+
+def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> Study:
+    """Resolve the networks of a ground as a study: first those of its pool, then those of the test."""
+    space = SPACES[ground.space](data_folder(config.data))
+    if config.pool + config.test > space.size:
+        raise ConfigError(
+            f"grounds: {space.name} has {space.size} networks: expected pool + test of at most that number, got "
+            f"{config.pool} + {config.test}"
+        )
+    return resolve(
+        StudyConfig(
+            **vars(ground),
+            proxies=["params"],
+            sample=config.pool + config.test,
+            sample_seed=config.sample_seed,
+            batch_sizes=list(batch_sizes),
+            seeds=list(config.seeds),
+            out=str(Path(config.out) / "scores"),
+            data=config.data,
+            include=config.include,
+            tracker="none",
+            trainer=TrainerConfig(devices=config.devices),
+        )
+    )
+
+
+def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
+    """Return the configuration without the values that do not influence the search, and all versions."""
+    document = dataclasses.asdict(config)
+    for free in (
+        *("out", "statistics", "data", "include", "devices", "tracker", "test", "tests", "test_batch_size"),
+        *("over", "results", "proxies", "halves"),
+    ):
+        document.pop(free)
+    document["engine"].pop("generations")
+    return {
+        **document,
+        "versions": [VERSION, primitives.VERSION],
+        "protocol": PROTOCOL,
+        "environment": {name: v for name, v in environment().items() if name in {"zcbench", "torch", "cpu"}},
+    }
+
+
+def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
+    halves = config.sample_seed if config.halves else None
+    tables = read_tables(Path(config.results), config.grounds, config.proxies, halves)
+    trees = Trees(vocabulary(tables.proxies, config.engine.height_limit))
+    for text in config.engine.start:
+        trees.parse(text)
+    engine = dataclasses.asdict(config.engine)
+    engine.pop("generations")
+    recipe = {name: getattr(config, name) for name in ("over", "objective", "top", "halves", "sample_seed")} | {
+        "proxies": list(tables.proxies),
+        "pools": {pool.name: _digest(pool) for pool in tables.fitted},
+        "engine": engine,
+    }
+    return AggregateSearch(
+        config.engine, trees, tables, scale, _objectives(config), config.top, Path(config.out), recipe
+    )
+
+
+def _objectives(config: EvolveConfig) -> tuple[Objective, ...]:
+    return ("tau", "top") if config.objective == "both" else (config.objective,)
+
+
+def _digest(pool: Table) -> str:
+    """Return a digest of the accuracies and scores of a table."""
+    digest = hashlib.sha256(pool.truth.tobytes())
+    for name, values in pool.scores.items():
+        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()[:16]
