@@ -8,10 +8,8 @@ from pathlib import Path
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import listed
 from ..errors import ConfigError
 from ..evolution.study.config import EvolveConfig
-from ..plugins import load
 from .parser import ConfigFile, Parser, settings
 from .terminal import show
 
@@ -38,7 +36,6 @@ def main(parsed: Sequence[Namespace]) -> int:
     from ..evolution.study.search import search
 
     for config in [settings(EvolveConfig, given) for given in parsed]:
-        load(listed(config.include))
         tables, notes = search(config)
         for table in tables:
             show(table)
