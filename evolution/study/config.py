@@ -81,8 +81,8 @@ class EvolveConfig:
     grounds_drawn: int = 4
     exact: int = 0
     sample_seed: int = 0
-    batch_sizes: list[int] = field(default_factory=lambda: [1])
-    seeds: list[int] = field(default_factory=lambda: [0])
+    batch_sizes: list[int] | int = field(default_factory=lambda: [1])
+    seeds: list[int] | int = field(default_factory=lambda: [0])
     collection: Literal["rcb", "cbr", "flow"] = "rcb"
     dtype: Literal["float32", "bfloat16"] = "float32"
     to_scalar: Literal["mean", "l2"] = "mean"
@@ -96,7 +96,7 @@ class EvolveConfig:
     tests: list[Ground] = field(default_factory=list)
     test_batch_size: int = 0
     results: str = "results"
-    proxies: list[str] = field(default_factory=list)
+    proxies: list[str] | str = field(default_factory=list)
     halves: bool = True
     out: str = "evolution-results"
     statistics: str | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.study.config import PROTOCOL, StudyConfig, TrainerConfig
+from ...bench.study.config import PROTOCOL, StudyConfig, TrainerConfig, listed
 from ...bench.study.resolve import Study, resolve
 from ...datasets import data_folder
 from ...environment import environment
@@ -94,7 +94,7 @@ class AggregateSearch:
 def resolve_search(config: EvolveConfig) -> ProgramSearch | AggregateSearch:
     """Turn a configuration into a search that is ready to run. Nothing is computed or written."""
     check(config)
-    load([config.include] if isinstance(config.include, str) else config.include)
+    load(listed(config.include))
     if config.over == "statistics":
         return _programs(config)
     return _aggregates(config, config.over)
@@ -129,7 +129,7 @@ def _check_programs(config: EvolveConfig) -> None:
             f"pool: expected 3 or more networks, and a draw of 3 to that number, or 0 for all, got {config.pool} and "
             f"{config.draw}"
         )
-    if not config.seeds or not config.batch_sizes:
+    if not listed(config.seeds) or not listed(config.batch_sizes):
         raise ConfigError("seeds, batch_sizes: expected at least one of each")
     for name in ("test", "grounds_drawn", "exact"):
         if (value := getattr(config, name)) < 0:
@@ -148,8 +148,8 @@ def _programs(config: EvolveConfig) -> ProgramSearch:
     representation: Representation[Any] = Machines(words) if config.representation == "sequential" else Trees(words)
     for text in config.engine.start:
         representation.parse(text)
-    largest, out = max(config.batch_sizes), Path(config.out)
-    grounds = [_study(config, ground, config.batch_sizes) for ground in config.grounds]
+    largest, out = max(listed(config.batch_sizes)), Path(config.out)
+    grounds = [_study(config, ground, listed(config.batch_sizes)) for ground in config.grounds]
     size = config.test_batch_size or largest
     tests = [_study(config, ground, [size]) for ground in config.tests or config.grounds] if config.test else []
     return ProgramSearch(
@@ -183,7 +183,7 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
             sample=config.pool + config.test,
             sample_seed=config.sample_seed,
             batch_sizes=list(batch_sizes),
-            seeds=list(config.seeds),
+            seeds=listed(config.seeds),
             out=str(Path(config.out) / "scores"),
             data=config.data,
             include=config.include,
@@ -212,7 +212,7 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
 
 def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
     halves = config.sample_seed if config.halves else None
-    tables = read_tables(Path(config.results), config.grounds, config.proxies, halves)
+    tables = read_tables(Path(config.results), config.grounds, listed(config.proxies), halves)
     trees = Trees(vocabulary(tables.proxies, config.engine.height_limit))
     for text in config.engine.start:
         trees.parse(text)
