@@ -284,7 +284,8 @@ def data(arguments: Namespace) -> int:
 
 def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
     """Return what there is of every source, as `--json` shows it."""
-    from .datasets.files.registry import check, sources, status, unlisted
+    from .datasets.files.checks import check, status, unlisted
+    from .datasets.files.registry import sources
     from .progress import Progress
 
     found = {name: check(source, folder, hashed=False) for name, source in sources().items()}
@@ -311,8 +312,9 @@ def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
 
 
 def _download(name: str, folder: Path) -> int:
+    from .datasets.files.checks import check, status
     from .datasets.files.download import get
-    from .datasets.files.registry import check, sources, status
+    from .datasets.files.registry import sources
     from .progress import Progress
 
     source = sources()[name]

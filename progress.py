@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, a line now and then elsewhere."""
+"""Progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.progress import Progress as Bar
 
 
 class Progress:
-    """Counts up to a total on standard error.
+    """A count that is shown on standard error.
 
     Args:
         title: What is counted.
-        total: Where it ends.
-        every_s: Seconds between two lines where there is no terminal.
+        total: The count at the end.
+        every_s: Seconds between two lines if standard error is no terminal.
     """
 
     def __init__(self, title: str, total: int, every_s: float = 20.0) -> None:
@@ -36,7 +36,7 @@ class Progress:
             self._say(0)
 
     def advance(self, more: int) -> None:
-        """Add to the count."""
+        """Add `more` to the count and show it."""
         self.update(self.done + more)
 
     def update(self, done: int) -> None:
@@ -48,7 +48,7 @@ class Progress:
             self._say(done)
 
     def close(self) -> None:
-        """Leave the last count on the screen."""
+        """Stop the bar; the last count stays on the screen."""
         if self.bar:
             self.bar.stop()
             self.bar = None

@@ -332,7 +332,7 @@ def test_runs_are_keyed_by_operations_in_the_order_of_the_text(tmp_path: Path) -
         ("nb2_cf10_test_accuracy.p", "robot-test-200", {}, "expected a list of accuracies, got dict"),
         ("nb2_cf10_test_accuracy.p", "robot-test-200", [50.0] * 15_624 + [0.0], "up to 100, got 0.0"),
         ("nb2_cf10_test_accuracy.p", "robot-test-200", [50.0] * 15_624 + [[]], "TypeError"),
-        ("nb2_cf10_test_accuracy.p", "robot-test-200", [np.float32(1)] * 15_625, "other than float64"),
+        ("nb2_cf10_test_accuracy.p", "robot-test-200", [np.float32(1)] * 15_625, "expected a number of float64"),
         ("nb2_cf10_test_accuracy.p", "robot-test-200", [Path()] * 15_625, "nothing was run"),
         ("nb2_cf10_test_accuracy.p", "robot-test-200", b"<!DOCTYPE html>", "torn or not a pickle"),
         ("nb2_cf10_test_accuracy.p", "robot-test-200", pickle.dumps([50.0] * 15_625)[:-9], "torn or not a pickle"),
