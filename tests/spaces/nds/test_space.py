@@ -17,8 +17,10 @@ from zcbench.errors import AbsentFileError, ArchitectureError, DataFileError, Un
 from zcbench.spaces import SPACES, Space
 from zcbench.spaces.cells import Network, Skeleton, sizes
 from zcbench.spaces.contract import SpaceContract
+from zcbench.spaces.nds import records as reader
 from zcbench.spaces.nds import space as nds
-from zcbench.spaces.nds.space import SWEEPS, NdsCells, records, space_name
+from zcbench.spaces.nds.records import records
+from zcbench.spaces.nds.space import SWEEPS, NdsCells, space_name
 
 CIFAR10, IMAGENET = TASKS["cifar10"], TASKS["imagenet"]
 #: Operations that every family has, and some of its own.
@@ -237,7 +239,7 @@ def test_records_are_in_memory_one_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
             self.asked += 1
             return super().read(size)
 
-    monkeypatch.setattr(nds, "_PIECE", 1_000)
+    monkeypatch.setattr(reader, "_PIECE", 1_000)
     items = [{"number": i, "list": [0.5] * (i % 7) * 100, "text": '}]"\\'} for i in range(200)]
     for content in (json.dumps(items), json.dumps(items, indent=1), json.dumps({"a": items})):
         stream = Watched(content)
@@ -250,7 +252,7 @@ def test_records_are_in_memory_one_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7])
 def test_pieces_may_end_anywhere(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(nds, "_PIECE", piece)
+    monkeypatch.setattr(reader, "_PIECE", piece)
     text = ' { "top" : [ {"a": [1.5, "]}"]} , {} ] , "mid":[]}\n'
     assert list(records(io.StringIO(text))) == [("top", {"a": [1.5, "]}"]}), ("top", {})]
     for end in range(len(text) - 2):
@@ -385,8 +387,8 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_records_beyond_measure_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nds, "_PIECE", 1_000)
-    monkeypatch.setattr(nds, "_LONGEST", 10_000)
+    monkeypatch.setattr(reader, "_PIECE", 1_000)
+    monkeypatch.setattr(reader, "_LONGEST", 10_000)
     write(tmp_path, "DARTS", '["' + "a" * 100_000)
     with pytest.raises(DataFileError, match=r"torn or not JSON .Unterminated string"):
         _ = SPACES["nds_darts"](tmp_path).size

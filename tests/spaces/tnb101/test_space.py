@@ -18,7 +18,7 @@ from zcbench.errors import ArchitectureError, DataFileError
 from zcbench.proxies.probe import Probe
 from zcbench.proxies.synflow import synflow
 from zcbench.spaces import SPACES, Space
-from zcbench.spaces.tnb101.space import (
+from zcbench.spaces.tnb101.network import (
     BasicBlock,
     FactorizedReduce,
     MicroCell,
@@ -536,7 +536,7 @@ def lines(text: str, edit: Callable[[list[str]], object]) -> str:
         pytest.param(
             lambda text: lines(text, lambda rows: rows.pop(7)), "1 of [34][0-9]+ networks are missing", id="row"
         ),
-        pytest.param(lambda text: lines(text, lambda rows: rows.append(rows[5])), "stands there twice", id="duplicate"),
+        pytest.param(lambda text: lines(text, lambda rows: rows.append(rows[5])), "occurs twice", id="duplicate"),
         pytest.param(lambda text: text.splitlines()[0], "networks are missing", id="header alone"),
         pytest.param(lambda text: text.replace("64-4", "32-4"), "architecture '32-4.*expected 64-", id="no network"),
         pytest.param(lambda text: text + '"', "torn|not a table of text", id="open quote"),
