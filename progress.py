@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -17,16 +18,19 @@ class Progress:
         title: What is counted.
         total: The count at the end.
         every_s: Seconds between two lines if standard error is no terminal.
+        shown: Whether to show anything.
     """
 
-    def __init__(self, title: str, total: int, every_s: float = 20.0) -> None:
+    def __init__(self, title: str, total: int, every_s: float = 20.0, *, shown: bool = True) -> None:
         self.title = title
         self.total = total
-        self.every_s = every_s
+        self.every_s = every_s if shown else math.inf
         self.done = 0
         self.started = self.last = time.monotonic()
-        console = Console(stderr=True)
         self.bar: Bar | None = None
+        if not shown:
+            return
+        console = Console(stderr=True)
         if console.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self.bar = Bar(*columns, TextColumn("left"), TimeRemainingColumn(), console=console)
@@ -34,6 +38,12 @@ class Progress:
             self.bar.start()
         else:
             self._say(0)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def advance(self, more: int) -> None:
         """Add `more` to the count and show it."""

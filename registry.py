@@ -13,9 +13,6 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """A mapping from names to items. A name is never overwritten; an unknown name gives an error with suggestions.
 
-    Args:
-        kind: What the items are, in the words of an error message ("proxy").
-
     Example:
         >>> colours = Registry("colour")
         >>> colours.add("red", 0xFF0000)

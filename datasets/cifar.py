@@ -54,9 +54,6 @@ class Cifar100(Batches):
 def read_batch(path: Path, labels_key: str, image_size: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read one pickled batch; its `data` is `(M, 3 * H * W)` uint8, channel by channel, its labels are a list.
 
-    Returns:
-        Images `(M, 3, H, W)` and labels `(M,)`.
-
     Raises:
         DataFileError: The file is torn, of another form, or asks to run something.
     """

@@ -65,11 +65,7 @@ class ImageDataModule(pl.LightningDataModule, ABC):
     def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor | None]:
         """Return images `(count, C, H, W)`, float32, and their labels `(count,)`, int64, if there are any.
 
-        With the same seed, a smaller count returns the first images of a larger count.
-
-        Args:
-            count: Number of images, 1 to `pool()`.
-            seed: Seed of the draw.
+        The count is 1 to `pool()`. With the same seed, a smaller count returns the first images of a larger one.
         """
 
     def probe_batch(self, batch_size: int, seed: int) -> ProbeBatch:

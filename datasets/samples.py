@@ -20,7 +20,8 @@ class Samples(StoredImages):
     def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Decode the images, in the order of their numbers."""
         paths = locate(sources()[self.name], self.folder)
-        return np.stack([_decode(path) for path in paths]), np.asarray([_label(path) for path in paths])
+        labels = [int(path.stem.rsplit("_", 1)[1]) for path in paths]
+        return np.stack([_decode(path) for path in paths]), np.asarray(labels)
 
 
 class Cifar10Samples(Samples):
@@ -39,10 +40,6 @@ class Cifar100Samples(Samples):
     task: Task = TASKS["cifar100"]
     mean = CIFAR100_MEAN
     std = CIFAR100_STD
-
-
-def _label(path: Path) -> int:
-    return int(path.stem.rsplit("_", 1)[1])
 
 
 def _decode(path: Path) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import bad_architecture
-from .convolutions import Conv, output_side
+from . import convolutions
+from .convolutions import Block, Conv, output_side
 from .space import Sizes
 
 #: An operation and its input node. Nodes 0 and 1 are the outputs of the second last and of the last cell.
@@ -221,15 +223,7 @@ def _operation(name: str, channels: int, stride: int, style: Style) -> nn.Module
 
 
 class Place(NamedTuple):
-    """The position of a cell in its network.
-
-    Attributes:
-        before: Channels of the second last cell.
-        last: Channels of the last cell.
-        width: Channels of every node of this cell.
-        reduction: Whether this cell halves the resolution.
-        after_reduction: Whether the last cell halves the resolution.
-    """
+    """The position of a cell: channels of the two cells before it, its own, and whether it or the last cell reduces."""
 
     before: int
     last: int
@@ -294,6 +288,13 @@ class Skeleton(NamedTuple):
     depth: int
     form: Literal["cifar", "imagenet"] = "cifar"
 
+    def stem(self) -> list[Conv]:
+        """Return the convolutions before the first cell."""
+        if self.form == "cifar":
+            return [Conv(3, 3 * self.width, (3, 3))]
+        channels = (3, self.width // 2, self.width, self.width)
+        return [Conv(inputs, outputs, (3, 3), (2, 2)) for inputs, outputs in itertools.pairwise(channels)]
+
     def places(self) -> Iterator[Place]:
         """Yield the position of every cell. At a third and two thirds of the depth, sizes halve and widths double."""
         stem = 3 * self.width if self.form == "cifar" else self.width
@@ -325,22 +326,11 @@ class Network(nn.Module):
 
     def __init__(self, skeleton: Skeleton, num_classes: int, style: Style = DARTS) -> None:
         super().__init__()
-        width = skeleton.width
-        self.stems = nn.ModuleList()
-        if skeleton.form == "cifar":
-            self.stems.append(nn.Sequential(Conv(3, 3 * width, (3, 3)).build(), nn.BatchNorm2d(3 * width)))
-        else:
-            half = width // 2
-            self.stems.append(
-                nn.Sequential(
-                    Conv(3, half, (3, 3), (2, 2)).build(),
-                    nn.BatchNorm2d(half),
-                    nn.ReLU(),
-                    Conv(half, width, (3, 3), (2, 2)).build(),
-                    nn.BatchNorm2d(width),
-                )
-            )
-            self.stems.append(ReLUConvBN([Conv(width, width, (3, 3), (2, 2))]))
+        first, *others = skeleton.stem()
+        layers = [first.build(), nn.BatchNorm2d(first.outputs)]
+        if others:
+            layers += [nn.ReLU(), others[0].build(), nn.BatchNorm2d(others[0].outputs)]
+        self.stems = nn.ModuleList([nn.Sequential(*layers), *(ReLUConvBN([third]) for third in others[1:])])
         self.cells = nn.ModuleList(Cell(skeleton.genotype, place, style) for place in skeleton.places())
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(skeleton.outputs, num_classes)
@@ -368,67 +358,43 @@ def sizes(
         style: Style of the code base.
         auxiliary: Whether to count the parameters of the auxiliary head, as records of trainings do.
     """
-    counter = _Counter()
-    width, side = skeleton.width, image_size
-    if skeleton.form == "cifar":
-        counter.add([Conv(3, 3 * width, (3, 3))], side)
-        sides = side, side
-    else:
-        half = output_side(side)
-        quarter = output_side(half)
-        counter.add([Conv(3, width // 2, (3, 3), (2, 2))], side)
-        counter.add([Conv(width // 2, width, (3, 3), (2, 2))], half)
-        counter.add([Conv(width, width, (3, 3), (2, 2))], quarter)
-        sides = quarter, output_side(quarter)
+    params, macs = convolutions.sizes(_blocks(skeleton, image_size, style), skeleton.outputs, num_classes)
+    return Sizes(params + (_auxiliary(skeleton, num_classes) if auxiliary else 0), macs)
+
+
+def _blocks(skeleton: Skeleton, image_size: int, style: Style) -> Iterator[Block]:
+    """Yield all blocks of a network."""
+    before = last = image_size
+    for convolution in skeleton.stem():
+        yield Block([convolution], last)
+        before, last = last, output_side(last, convolution.stride[0])
     for place in skeleton.places():
-        sides = sides[1], _count_cell(counter, skeleton.genotype, place, sides, style)
-    outputs = skeleton.outputs
-    params = counter.params + (outputs + 1) * num_classes
-    if auxiliary:
-        params += _auxiliary(skeleton, num_classes)
-    return Sizes(params, counter.macs + (outputs + 1) * num_classes)
+        yield from _cell_blocks(skeleton.genotype, place, before, last, style)
+        before, last = last, output_side(last) if place.reduction else last
 
 
-class _Counter:
-    """The sum of the sizes of blocks, each with convolutions and a batch norm."""
-
-    def __init__(self) -> None:
-        self.params = self.macs = 0
-
-    def add(self, convolutions: Sequence[Conv], side: int, *, affine: bool = True) -> None:
-        """Add a block; `side` is the side of its square input."""
-        height = width = side
-        for convolution in convolutions:
-            height, width = map(output_side, (height, width), convolution.stride)
-            self.params += convolution.weights
-            self.macs += convolution.weights * height * width
-        self.params += 2 * convolutions[-1].outputs * affine
-
-    def add_reduction(self, inputs: int, outputs: int, side: int, style: Style, *, affine: bool = True) -> None:
-        """Add a factorized reduction; `side` is the side of its square input."""
-        halves = outputs // 2
-        shifted = output_side(side) if style.padded else side // 2
-        self.params += 2 * inputs * halves + 2 * 2 * halves * affine
-        self.macs += inputs * halves * (output_side(side) ** 2 + shifted**2)
-
-
-def _count_cell(counter: _Counter, genotype: Genotype, place: Place, sides: tuple[int, int], style: Style) -> int:
-    """Add the sizes of a cell to the counter, and return the side of the cell's output."""
-    before, last = sides
+def _cell_blocks(genotype: Genotype, place: Place, before: int, last: int, style: Style) -> Iterator[Block]:
+    """Yield the blocks of a cell; `before` and `last` are the sides of its inputs."""
     if place.after_reduction:
-        counter.add_reduction(place.before, place.width, before, style)
+        yield from _reduction(place.before, place.width, before, style)
     else:
-        counter.add([Conv(place.before, place.width, (1, 1))], before)
-    counter.add([Conv(place.last, place.width, (1, 1))], last)
+        yield Block([Conv(place.before, place.width, (1, 1))], before)
+    yield Block([Conv(place.last, place.width, (1, 1))], last)
     for operation, source in genotype.reduce if place.reduction else genotype.normal:
         stride = 2 if place.reduction and source < 2 else 1
-        side = last if source < 2 or not place.reduction else output_side(last)
+        side = output_side(last) if place.reduction and source >= 2 else last
         if operation == "skip_connect" and stride == 2:
-            counter.add_reduction(place.width, place.width, side, style, affine=style.affine)
+            yield from _reduction(place.width, place.width, side, style, style.affine)
         for block in blocks(operation, place.width, stride):
-            counter.add(block, side, affine=style.affine)
-            side = output_side(side) if (2 in {s for convolution in block for s in convolution.stride}) else side
-    return output_side(last) if place.reduction else last
+            yield Block(block, side, style.affine)
+            side = output_side(side, stride)
+
+
+def _reduction(inputs: int, outputs: int, side: int, style: Style, affine: bool = True) -> Iterator[Block]:
+    """Yield a factorized reduction as two blocks; without padding, the shifted map is smaller by one."""
+    half = [Conv(inputs, outputs // 2, (1, 1), (2, 2))]
+    yield Block(half, side, affine)
+    yield Block(half, side if style.padded else side - 1, affine)
 
 
 def _auxiliary(skeleton: Skeleton, num_classes: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from torch import nn
@@ -28,16 +28,7 @@ class Conv(NamedTuple):
     def build(self) -> nn.Conv2d:
         """Build the layer, in PyTorch's default initialisation."""
         height, width = (self.dilation * (k - 1) // 2 for k in self.kernel)
-        return nn.Conv2d(
-            self.inputs,
-            self.outputs,
-            self.kernel,
-            self.stride,
-            padding=(height, width),
-            dilation=self.dilation,
-            groups=self.groups,
-            bias=False,
-        )
+        return nn.Conv2d(*self[:4], padding=(height, width), dilation=self.dilation, groups=self.groups, bias=False)
 
 
 class ConvBN(nn.Sequential):
@@ -47,21 +38,27 @@ class ConvBN(nn.Sequential):
         super().__init__(convolution.build(), nn.BatchNorm2d(convolution.outputs))
 
 
+class Block(NamedTuple):
+    """One or more convolutions and a batch norm, with the side of their square input."""
+
+    convolutions: Sequence[Conv]
+    side: int
+    affine: bool = True
+
+
 def output_side(side: int, stride: int = 2) -> int:
     """Return the side of a layer's output from the side of its input: side / stride, rounded up."""
     return -(-side // stride)
 
 
-def sizes(convolutions: Iterable[tuple[Conv, int]], features: int, num_classes: int) -> Sizes:
-    """Return the sizes of a network: convolutions, each with a batch norm, and one linear classifier.
-
-    Args:
-        convolutions: Each convolution with the side of its output.
-        features: Number of inputs of the classifier.
-        num_classes: Number of outputs of the classifier.
-    """
+def sizes(blocks: Iterable[Block], features: int, num_classes: int) -> Sizes:
+    """Return the sizes of a network of blocks and one linear classifier from `features` to `num_classes`."""
     params = macs = (features + 1) * num_classes
-    for convolution, side in convolutions:
-        params += convolution.weights + 2 * convolution.outputs
-        macs += convolution.weights * side**2
+    for convolutions, side, affine in blocks:
+        height = width = side
+        for convolution in convolutions:
+            height, width = map(output_side, (height, width), convolution.stride)
+            params += convolution.weights
+            macs += convolution.weights * height * width
+        params += 2 * convolutions[-1].outputs * affine
     return Sizes(params, macs)

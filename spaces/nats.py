@@ -39,13 +39,7 @@ _MANY = 400
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One accuracy that every record has.
-
-    Attributes:
-        kind: Set of the evaluation: `test` or `valid`.
-        epochs: Number of epochs of the training.
-        seed: Seed of the training; None for the mean over all seeds.
-    """
+    """One accuracy: `test` or `valid`, after a number of epochs, of one seed or the mean over all seeds (None)."""
 
     kind: str
     epochs: int
@@ -124,19 +118,15 @@ class Release:
 
     def _read(self, folder: Path, paths: list[Path]) -> Table:
         names = [(task, which) for task in TASKS for which in self.accuracies]
-        progress = Progress(f"reading {len(paths)} records", len(paths)) if len(paths) > _MANY else None
 
-        def rows() -> Iterator[tuple[str, list[float]]]:
-            for path in paths:
-                yield self._row(path, names)
-                if progress:
+        with Progress(f"reading {len(paths)} records", len(paths), shown=len(paths) > _MANY) as progress:
+
+            def rows() -> Iterator[tuple[str, list[float]]]:
+                for path in paths:
+                    yield self._row(path, names)
                     progress.advance(1)
 
-        try:
             return table(folder, [f"{task}/{which}" for task, which in names], rows())
-        finally:
-            if progress:
-                progress.close()
 
     def _row(self, path: Path, names: list[tuple[str, str]]) -> tuple[str, list[float]]:
         record = unpickle(path, RECORDS)

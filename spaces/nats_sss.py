@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..datasets.tasks import Task
 from ..errors import bad_architecture
 from .nats import TASKS, Accuracy, Release
-from .nb201.network import EDGES, Cell, ReLUConvBN, ResNetBasicblock, parse
+from .nb201.network import EDGES, Cell, ReLUConvBN, ResNetBasicblock, Skeleton, parse
 from .space import SPACES, Sizes, Space, Truth
 
 #: Possible widths of a stage, in the order of the index.
@@ -83,32 +83,15 @@ def _operation(name: str, inputs: int, outputs: int) -> nn.Module:
     return nn.Identity() if inputs == outputs else FactorizedReduce(inputs, outputs)
 
 
-class Network(nn.Module):
-    """A whole network: stem, cell, reduction, cell, reduction, cell, head.
-
-    Args:
-        widths: Channels after each of the five cells and reductions; the stem has the first width too.
-        num_classes: Number of outputs of the classifier.
-    """
+class Network(Skeleton):
+    """A whole network: cell, reduction, cell, reduction, cell, of the five widths. The stem has the first width too."""
 
     def __init__(self, widths: tuple[int, ...], num_classes: int) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]))
-        self.cells = nn.ModuleList()
-        for stage, (inputs, outputs) in enumerate(_pairs(widths)):
-            block = ResNetBasicblock if _reduces(stage) else InferCell
-            self.cells.append(block(inputs, outputs))
-        self.lastact = nn.Sequential(nn.BatchNorm2d(widths[-1]), nn.ReLU())
-        self.global_pooling = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(widths[-1], num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
-        features = self.stem(x)
-        for cell in self.cells:
-            features = cell(features)
-        logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
-        return logits
+        cells = (
+            ResNetBasicblock(inputs, outputs) if _reduces(stage) else InferCell(inputs, outputs)
+            for stage, (inputs, outputs) in enumerate(_pairs(widths))
+        )
+        super().__init__(widths[0], cells, widths[-1], num_classes)
 
 
 def _pairs(widths: tuple[int, ...]) -> zip[tuple[int, int]]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
 from ..errors import bad_architecture
-from .convolutions import Conv, sizes
+from .convolutions import Block, Conv, sizes
 from .space import SPACES, ListedSpace, Sizes
 from .table import Table, converted, number, read_csv, table
 
@@ -249,9 +249,9 @@ class Network(nn.Module):
         return logits
 
 
-def _convolutions(spec: Spec, image_size: int) -> Iterator[tuple[Conv, int]]:
-    """Yield every convolution with the side of its output."""
-    yield Conv(3, WIDTHS[0], (3, 3)), image_size
+def _blocks(spec: Spec, image_size: int) -> Iterator[Block]:
+    """Yield all convolutions of a network."""
+    yield Block([Conv(3, WIDTHS[0], (3, 3))], image_size)
     inputs = WIDTHS[0]
     for stack, outputs in enumerate(WIDTHS):
         side = image_size >> stack
@@ -259,9 +259,9 @@ def _convolutions(spec: Spec, image_size: int) -> Iterator[tuple[Conv, int]]:
         for cell in range(CELLS_PER_STACK):
             for edge, operation, width in zip(spec.matrix[0], spec.operations, widths, strict=True):
                 if edge:
-                    yield Conv(outputs if cell else inputs, width, (1, 1)), side
+                    yield Block([Conv(outputs if cell else inputs, width, (1, 1))], side)
                 if operation.startswith("conv"):
-                    yield _convolution(operation, width), side
+                    yield Block([_convolution(operation, width)], side)
         inputs = outputs
 
 
@@ -293,7 +293,7 @@ class NasBench101(ListedSpace):
 
         With ten classes, the parameters equal those in the file if the vertices are in the order of the training.
         """
-        return sizes(_convolutions(_pruned(architecture), task.image_size), WIDTHS[-1], task.num_classes)
+        return sizes(_blocks(_pruned(architecture), task.image_size), WIDTHS[-1], task.num_classes)
 
     def read_table(self) -> Table:
         """Read the networks and their accuracies, and check the key of each cell."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
 from ..errors import DataFileError, bad_architecture
-from .convolutions import Conv, ConvBN, output_side, sizes
+from .convolutions import Block, Conv, ConvBN, output_side, sizes
 from .space import SPACES, Sizes, Space, Truth
 from .table import by_index, entry, reading
 
@@ -34,14 +34,7 @@ _FILE = "nas-bench-macro_cifar10.json"
 
 
 class Layer(NamedTuple):
-    """One of the eight layers.
-
-    Attributes:
-        choice: Digit of the layer.
-        inputs: Channels before the layer.
-        outputs: Channels after the layer.
-        stride: Stride of the layer.
-    """
+    """One of the eight layers: its digit, the channels before and after it, and its stride."""
 
     choice: str
     inputs: int
@@ -154,15 +147,13 @@ def _build(layer: Layer) -> nn.Module:
     return ConvBN(*layer.convolutions()) if layer.changes_shape else nn.Identity()
 
 
-def _convolutions(architecture: str, image_size: int) -> Iterator[tuple[Conv, int]]:
-    """Yield every convolution with the side of its output."""
+def _blocks(architecture: str, image_size: int) -> Iterator[Block]:
+    """Yield all convolutions of a network."""
     side = image_size
-    yield _STEM, side
-    for layer in layers(architecture):
-        for convolution in layer.convolutions():
-            side = output_side(side, convolution.stride[0])
-            yield convolution, side
-    yield _HEAD, side
+    convolutions = (convolution for layer in layers(architecture) for convolution in layer.convolutions())
+    for convolution in (_STEM, *convolutions, _HEAD):
+        yield Block([convolution], side)
+        side = output_side(side, convolution.stride[0])
 
 
 class NasBenchMacro(Space):
@@ -204,7 +195,7 @@ class NasBenchMacro(Space):
         With ten classes, the parameters equal those in the file. The file's `flops` do not count the biases of the
         classifier; the multiply-accumulates here count one per class.
         """
-        return sizes(_convolutions(architecture, task.image_size), HEAD_CHANNELS, task.num_classes)
+        return sizes(_blocks(architecture, task.image_size), HEAD_CHANNELS, task.num_classes)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -43,15 +43,7 @@ class Table:
 
 @contextmanager
 def reading(path: Path, form: str) -> Iterator[None]:
-    """Turn faults of a whole data file into one-line errors.
-
-    Args:
-        path: Path of the file.
-        form: Expected format, in the words of the error ("JSON").
-
-    Raises:
-        DataFileError: The file cannot be read, is torn, or has another format.
-    """
+    """Turn faults of a data file into a `DataFileError`: it cannot be read, is torn, or has not the format `form`."""
     try:
         yield
     except OSError as error:
@@ -64,16 +56,7 @@ def reading(path: Path, form: str) -> Iterator[None]:
 
 @contextmanager
 def entry(path: Path, where: str, expected: str) -> Iterator[None]:
-    """Turn faults of one entry of a data file into one-line errors.
-
-    Args:
-        path: Path of the file.
-        where: Position of the entry (", record 3"); an empty text if the entry is the whole file.
-        expected: Description of a right entry.
-
-    Raises:
-        DataFileError: The entry is faulty.
-    """
+    """Turn faults of one entry of a data file into a `DataFileError`; `where` is its position (", record 3")."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -84,7 +67,7 @@ def entry(path: Path, where: str, expected: str) -> Iterator[None]:
 def read_csv(
     path: Path, needed: Collection[str], read: Callable[[Mapping[str, str]], T], header: Collection[str] | None = None
 ) -> Iterator[T]:
-    """Read a table of text row by row and yield the result of `read` for each row.
+    """Yield the result of `read` for each row of a table of text.
 
     Args:
         path: Path of the file.
@@ -153,7 +136,7 @@ def read_column(
     size: int,
     bounds: tuple[float, float] = PERCENT,
 ) -> NDArray[np.float64]:
-    """Read one accuracy of every network from a table of text, and return them in the order of the index.
+    """Return one column of accuracies of a table of text, in the order of the index.
 
     Args:
         path: Path of the file.
@@ -162,9 +145,6 @@ def read_column(
         index: Function that returns the index of an architecture.
         size: Number of networks in the space.
         bounds: Bounds of the accuracies, as in `number`.
-
-    Raises:
-        DataFileError: The file cannot be read, is no table, has a faulty row, or lacks a network.
     """
     rows = read_csv(
         path, (architecture, accuracy), lambda row: (index(row[architecture]), number(row[accuracy], bounds))
@@ -175,16 +155,10 @@ def read_column(
 def table(
     path: Path, names: Collection[str], rows: Iterable[tuple[str, Collection[float]]], *, repeated: bool = False
 ) -> Table:
-    """Make a table from rows.
-
-    Args:
-        path: Path of the file that the rows come from.
-        names: Names of the accuracies.
-        rows: Text of each network, and its accuracies in the order of `names`.
-        repeated: Whether a network may occur twice; its first row counts.
+    """Make a table from rows, each the text of a network and its accuracies in the order of `names`.
 
     Raises:
-        DataFileError: There are no networks, or a network occurs twice.
+        DataFileError: There are no networks, or a network occurs twice. If `repeated`, its first row counts instead.
     """
     found: dict[str, tuple[float, ...]] = {}
     for architecture, accuracies in rows:

@@ -15,6 +15,7 @@ from .registry import DataFile, Source, locate
 #: Name of the file that keeps the checksums of downloads whose owner states none, in the format of `sha256sum`.
 SUMS = "SHA256SUMS"
 
+#: State of a file; `unverified` means that no checksum is known that its bytes could be compared with.
 State = Literal["present", "absent", "differs", "unverified"]
 
 _CHUNK = 1 << 20
@@ -27,13 +28,7 @@ _HTML = re.compile(
 
 @dataclass(frozen=True)
 class Found:
-    """The result of the check of one file.
-
-    Attributes:
-        path: Path where the file is, or should be.
-        state: State of the file; `unverified` if no checksum is known that its bytes could be compared with.
-        fault: Difference between the file and the official one, or the reason why it is unverified.
-    """
+    """The result of the check of one file; `fault` says how it differs, or why it is unverified."""
 
     path: Path
     state: State
@@ -42,12 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a whole source.
-
-    Attributes:
-        state: Worst state of its files; `partial` if files or records are absent or half downloaded.
-        note: Parts that exist, if the state is `partial`.
-    """
+    """The worst state of a source's files. If some files or records are absent, it is `partial`, with a note."""
 
     state: Literal["present", "partial", "absent", "differs", "unverified"]
     note: str = ""
@@ -56,13 +46,8 @@ class Status:
 def check(source: Source, folder: Path, *, hashed: bool, progress: Callable[[int], None] | None = None) -> list[Found]:
     """Compare every file of a source with the official size and, if `hashed`, with the official checksum.
 
-    A data module still reads a file that differs: the hash of the probe batch tells the results apart.
-
-    Args:
-        source: Source to check.
-        folder: Data folder.
-        hashed: Whether to compare checksums too.
-        progress: Function that is called with the number of bytes after each read.
+    A data module still reads a file that differs, because the hash of the probe batch tells the results apart.
+    `progress` is called with the number of bytes of each read.
     """
     try:
         paths = locate(source, folder)

@@ -231,11 +231,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        """Return the redirected request.
-
-        Raises:
-            DataFileError: The new address is not allowed.
-        """
+        """Return the redirected request, unless the new address is not allowed."""
         if urlsplit(newurl).scheme not in {"https", urlsplit(req.full_url).scheme}:
             fp.close()
             raise DataFileError(f"{req.full_url} is refused: it leads to {newurl[:200]}, expected an https address")

@@ -144,10 +144,6 @@ def unpickle(path: Path, allowed: Allowed) -> Any:
 
     Byte strings of Python 2 become latin-1 text. A file with the suffix `.pbz2` is decompressed first, up to 16 MiB.
 
-    Args:
-        path: Path of the file.
-        allowed: Globals that the pickle may name, each with the object that is used in its place.
-
     Raises:
         DataFileError: The file cannot be read, is torn, is no pickle, or names a global that is not allowed. Nothing
             of it was run.

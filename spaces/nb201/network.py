@@ -6,6 +6,7 @@ import functools
 import itertools
 import random
 import re
+from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -206,30 +207,26 @@ class ResNetBasicblock(nn.Module):
         return total
 
 
-class Network(nn.Module):
-    """A whole network: stem, three stages of cells with 1, 2 and 4 times the channels, head.
+class Skeleton(nn.Module):
+    """The skeleton of both spaces of NATS-Bench: stem, cells, head.
 
     The modules have the names and the nesting of the benchmark's code. So its checkpoints can be loaded, and proxies
     that choose modules by class name or count containers find the same modules.
 
     Args:
-        cell: Cell of the network.
+        channels: Channels of the stem.
+        cells: Cells and residual blocks; an iterator builds them after the stem, which draws its weights first.
+        features: Channels of the last cell.
         num_classes: Number of outputs of the classifier.
-        channels: Channels of the first stage.
-        cells: Number of cells in each stage.
     """
 
-    def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
+    def __init__(self, channels: int, cells: Iterator[nn.Module], features: int, num_classes: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
-        self.cells = nn.ModuleList()
-        for width in (channels, 2 * channels, 4 * channels):
-            if width != channels:
-                self.cells.append(ResNetBasicblock(width // 2, width))
-            self.cells.extend(InferCell(cell, width) for _ in range(cells))
-        self.lastact = nn.Sequential(nn.BatchNorm2d(4 * channels), nn.ReLU())
+        self.cells = nn.ModuleList(cells)
+        self.lastact = nn.Sequential(nn.BatchNorm2d(features), nn.ReLU())
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(4 * channels, num_classes)
+        self.classifier = nn.Linear(features, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
@@ -238,6 +235,21 @@ class Network(nn.Module):
             features = cell(features)
         logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
         return logits
+
+
+class Network(Skeleton):
+    """A whole network: three stages of equal cells, with 1, 2 and 4 times the channels of the stem."""
+
+    def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
+        super().__init__(channels, _stages(cell, channels, cells), 4 * channels, num_classes)
+
+
+def _stages(cell: Cell, channels: int, cells: int) -> Iterator[nn.Module]:
+    for width in (channels, 2 * channels, 4 * channels):
+        if width != channels:
+            yield ResNetBasicblock(width // 2, width)
+        for _ in range(cells):
+            yield InferCell(cell, width)
 
 
 def _operation(name: str, channels: int) -> nn.Module:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from ...datasets.tasks import Task
 from ...errors import bad_architecture
-from ..convolutions import Conv, ConvBN, output_side, sizes
+from .. import convolutions
+from ..convolutions import Conv, ConvBN, output_side
 from ..space import SPACES, Sizes
 from .space import Nds, space_name, without_run
 
@@ -34,15 +35,7 @@ _FORM = re.compile(
 
 
 class Unit(NamedTuple):
-    """One block.
-
-    Attributes:
-        inputs: Channels before the block.
-        outputs: Channels after the block.
-        stride: Stride of the block.
-        hidden: Channels inside a bottleneck.
-        groups: Groups inside a bottleneck.
-    """
+    """One block: the channels before and after it, its stride, and the channels and groups inside a bottleneck."""
 
     inputs: int
     outputs: int
@@ -52,15 +45,9 @@ class Unit(NamedTuple):
 
 
 class AnyNet(NamedTuple):
-    """A network: the kind of its blocks, and lists with one entry per stage. The first entry is the stem.
+    """A network: the kind of its blocks, and lists with one entry per stage, the first for the stem.
 
-    Attributes:
-        block: Kind of the blocks.
-        ds: Depths.
-        ws: Widths.
-        ss: Strides.
-        bot_muls: Ratios of the channels inside bottlenecks.
-        num_gs: Groups of the bottlenecks.
+    The lists are depths, widths and strides, and the ratios and groups of bottlenecks.
     """
 
     block: str
@@ -163,13 +150,7 @@ class Block(nn.Module):
 
 
 class Stem(NamedTuple):
-    """The first layer of a network.
-
-    Attributes:
-        kernel: Side of the convolution's kernel.
-        stride: Stride of the convolution.
-        pool: Whether a max pooling of stride two follows.
-    """
+    """The first layer of a network: its kernel, its stride, and whether a max pooling of stride two follows."""
 
     kernel: int
     stride: int = 1
@@ -215,18 +196,17 @@ class Network(nn.Module):
         return logits
 
 
-def _convolutions(net: AnyNet, stem: Stem, image_size: int) -> Iterator[tuple[Conv, int]]:
-    """Yield every convolution with the side of its output."""
-    first = stem.convolution(net.ws[0])
+def _blocks(net: AnyNet, stem: Stem, image_size: int) -> Iterator[convolutions.Block]:
+    """Yield all convolutions of a network."""
+    yield convolutions.Block([stem.convolution(net.ws[0])], image_size)
     side = output_side(image_size, stem.stride)
-    yield first, side
     side = output_side(side) if stem.pool else side
     for unit in net.units():
         if (projection := shortcut(net.block, unit)) is not None:
-            yield projection, output_side(side, unit.stride)
+            yield convolutions.Block([projection], side)
         for convolution in branch(net.block, unit):
+            yield convolutions.Block([convolution], side)
             side = output_side(side, convolution.stride[0])
-            yield convolution, side
 
 
 class NdsAnyNet(Nds):
@@ -276,7 +256,7 @@ class NdsAnyNet(Nds):
     def sizes_of(self, architecture: str, task: Task) -> Sizes:
         """Return the sizes of a network."""
         net = self.net(architecture)
-        return sizes(_convolutions(net, self.stem, task.image_size), net.ws[-1], task.num_classes)
+        return convolutions.sizes(_blocks(net, self.stem, task.image_size), net.ws[-1], task.num_classes)
 
     def traits(self, architecture: str) -> Mapping[str, float]:
         """Return the number of blocks, and the width of the last block."""

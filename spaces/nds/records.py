@@ -53,11 +53,7 @@ class _Json:
         self.at = 0
 
     def take(self, expected: str) -> str:
-        """Read one of the expected characters and return it. If none is expected, the text must end here.
-
-        Raises:
-            ValueError: Another character follows.
-        """
+        """Read one of the expected characters and return it. If none is expected, the text must end here."""
         found = self._peek()
         if found not in list(expected or [""]):
             raise ValueError(f"expected {' or '.join(expected) or 'its end'}, got {found or 'its end'}")
@@ -75,11 +71,7 @@ class _Json:
                 return
 
     def value(self) -> Any:
-        """Read one value.
-
-        Raises:
-            ValueError: The text has no whole value here.
-        """
+        """Read one value and return it."""
         self._peek()
         while True:
             try:

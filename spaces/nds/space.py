@@ -126,18 +126,17 @@ class Nds(ListedSpace):
     def _read(self, path: Path) -> Table:
         rows: dict[str, list[tuple[str, list[float]]]] = {}
         size = path.stat().st_size
-        progress = Progress(f"reading {path.name}, bytes", size) if size > _MANY else None
-        try:
-            with reading(path, "JSON"), path.open("rb") as raw, io.TextIOWrapper(raw, "utf-8") as stream:
-                for number, (group, record) in enumerate(records(stream)):
-                    with entry(path, f", record {number}", "a training"):
-                        row = self._row(record)
-                    rows.setdefault(group, []).append(row)
-                    if progress:
-                        progress.update(raw.tell())
-        finally:
-            if progress:
-                progress.close()
+        with (
+            Progress(f"reading {path.name}, bytes", size, shown=size > _MANY) as progress,
+            reading(path, "JSON"),
+            path.open("rb") as raw,
+            io.TextIOWrapper(raw, "utf-8") as stream,
+        ):
+            for number, (group, record) in enumerate(records(stream)):
+                with entry(path, f", record {number}", "a training"):
+                    row = self._row(record)
+                rows.setdefault(group, []).append(row)
+                progress.update(raw.tell())
         if rows and set(rows) not in ({""}, set(_GROUPS)):
             raise DataFileError(
                 f"data file {path}: expected a list of records, or lists {' and '.join(_GROUPS)}, "

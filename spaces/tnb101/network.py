@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ...datasets.tasks import Task
 from ...errors import bad_architecture
-from ..convolutions import Conv, output_side, sizes
+from ..convolutions import Block, Conv, output_side, sizes
 from ..nb201 import network as nb201
 from ..nb201.network import EDGES, Cell, ReLUConvBN
 from ..space import Sizes
@@ -84,11 +84,6 @@ def parse_macro(architecture: str) -> Code:
             "four of them 3 or 4, one to three of them 2 or 4",
         )
     return Code(found[1], None)
-
-
-def reaches_output(code: Code) -> bool:
-    """Tell whether any path leads from the input to the output. 169 cells have no such path."""
-    return code.cell is None or nb201.reaches_output(code.cell)
 
 
 def strides(macro: str) -> int:
@@ -292,7 +287,7 @@ class MapNetwork(nn.Module):
 
 def network_sizes(code: Code, task: Task) -> Sizes:
     """Return the sizes of a `Network`. The multiply-accumulates of an image are those of all its tiles."""
-    encoder = sizes(_convolutions(code, task.image_size), 0, 0)
+    encoder = sizes(_blocks(code, task.image_size), 0, 0)
     classifier = (_features(code, task) + 1) * task.num_classes
     return Sizes(encoder.params + classifier, _tiles(task) * encoder.macs + classifier)
 
@@ -305,27 +300,27 @@ def _features(code: Code, task: Task) -> int:
     return _tiles(task) * CHANNELS << widenings(code.macro)
 
 
-def _convolutions(code: Code, image_size: int) -> Iterator[tuple[Conv, int]]:
-    """Yield every convolution of an encoder with the side of its output."""
+def _blocks(code: Code, image_size: int) -> Iterator[Block]:
+    """Yield all convolutions of an encoder, each with the side of its output and a stride of one."""
     half = CHANNELS // 2
     side = output_side(image_size)
-    yield Conv(3, half, (3, 3)), side
+    yield Block([Conv(3, half, (3, 3))], side)
     side = output_side(side)
-    yield Conv(half, CHANNELS, (3, 3)), side
+    yield Block([Conv(half, CHANNELS, (3, 3))], side)
     for shape in shapes(code.macro):
         inputs, outputs, stride = shape
         side = output_side(side, stride)
         if code.cell is None:
-            yield Conv(inputs, outputs, (3, 3)), side
-            yield Conv(outputs, outputs, (3, 3)), side
+            yield Block([Conv(inputs, outputs, (3, 3))], side)
+            yield Block([Conv(outputs, outputs, (3, 3))], side)
             if shape.changes:
-                yield Conv(inputs, outputs, (1, 1)), side
+                yield Block([Conv(inputs, outputs, (1, 1))], side)
             continue
         for operation, (source, _) in zip(code.cell, EDGES, strict=True):
             width = outputs if source else inputs
             if operation.startswith("nor_conv"):
                 kernel = _kernel(operation)
-                yield Conv(width, outputs, (kernel, kernel)), side
+                yield Block([Conv(width, outputs, (kernel, kernel))], side)
             elif operation == "skip_connect" and source == 0 and shape.changes:
                 # The two halves of a factorized reduction have the size of one whole convolution.
-                yield Conv(width, outputs, (1, 1)), side
+                yield Block([Conv(width, outputs, (1, 1))], side)

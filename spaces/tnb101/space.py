@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from torch import nn
@@ -42,14 +41,8 @@ class TransNasBench(Space):
 
     paper = "Duan et al., TransNAS-Bench-101, CVPR 2021"
     source: str
-
-    @abstractmethod
-    def parse(self, architecture: str) -> Code:
-        """Read a text.
-
-        Raises:
-            ArchitectureError: The text does not describe a network of this space.
-        """
+    #: The reader of the space's texts.
+    parse: Callable[[str], Code]
 
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
@@ -74,6 +67,7 @@ class TransNasMicro(TransNasBench):
     name = "tnb101_micro"
     size = len(OPERATIONS) ** len(EDGES)
     source = "tnb101-micro"
+    parse = staticmethod(parse_micro)
     truths: Mapping[str, Mapping[str, str]] = _truths("tnb101_micro.csv")
 
     def architecture(self, index: int) -> str:
@@ -86,10 +80,6 @@ class TransNasMicro(TransNasBench):
         self.parse(architecture)
         return int(architecture.rpartition("-")[2].replace("_", ""), len(OPERATIONS))
 
-    def parse(self, architecture: str) -> Code:
-        """Read a text."""
-        return parse_micro(architecture)
-
 
 class TransNasMacro(TransNasBench):
     """The skeleton space: four to six modules of residual blocks. Indices are by length, then by digits."""
@@ -97,6 +87,7 @@ class TransNasMacro(TransNasBench):
     name = "tnb101_macro"
     size = 3256
     source = "tnb101-macro"
+    parse = staticmethod(parse_macro)
     truths: Mapping[str, Mapping[str, str]] = _truths("tnb101_macro.csv")
 
     def architecture(self, index: int) -> str:
@@ -106,10 +97,6 @@ class TransNasMacro(TransNasBench):
     def index(self, architecture: str) -> int:
         """Return the index of a text."""
         return macros()[self.parse(architecture).macro]
-
-    def parse(self, architecture: str) -> Code:
-        """Read a text."""
-        return parse_macro(architecture)
 
 
 SPACES.add(TransNasMicro.name, TransNasMicro)
