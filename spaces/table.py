@@ -22,7 +22,7 @@ from ..errors import DataFileError, one_line
 
 T = TypeVar("T")
 
-#: Bounds of an accuracy in percent: above 0, as even a network that guesses is sometimes right, and up to 100.
+#: Bounds of an accuracy in percent: above 0, because even a network that guesses is sometimes right, and up to 100.
 PERCENT = (0.0, 100.0)
 
 
@@ -43,7 +43,7 @@ class Table:
 
 @contextmanager
 def reading(path: Path, form: str) -> Iterator[None]:
-    """Turn faults of a data file into a `DataFileError`: it cannot be read, is torn, or has not the format `form`."""
+    """Turn faults of a data file into a `DataFileError`: it cannot be read, is torn, or is not in the format `form`."""
     try:
         yield
     except OSError as error:
