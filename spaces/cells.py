@@ -223,7 +223,7 @@ def _operation(name: str, channels: int, stride: int, style: Style) -> nn.Module
 
 
 class Place(NamedTuple):
-    """The position of a cell: channels of the two cells before it, its own, and whether it or the last cell reduces."""
+    """The position of a cell: channels of the two cells before it, its own, and whether it or the last one reduces."""
 
     before: int
     last: int
@@ -297,7 +297,7 @@ class Skeleton(NamedTuple):
 
     def places(self) -> Iterator[Place]:
         """Yield the position of every cell. At a third and two thirds of the depth, sizes halve and widths double."""
-        stem = 3 * self.width if self.form == "cifar" else self.width
+        stem = self.stem()[-1].outputs
         before, last, width, reduced = stem, stem, self.width, self.form == "imagenet"
         for position in range(self.depth):
             reduction = position in {self.depth // 3, 2 * self.depth // 3}
