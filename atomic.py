@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole: beside it first, flushed to the disk, then renamed."""
+    """Write a file whole: write a second file beside it, flush that to the disk, rename it."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with beside.open("wb") as stream:

@@ -1,4 +1,4 @@
-"""What scores were made with: the versions of packages, and the machine."""
+"""The environment that scores are computed in: versions of packages, and the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def environment() -> dict[str, str]:
-    """Return the versions and the machine that scores were made with."""
+    """Return the versions of Python and of packages, and the machine."""
     packages = ("zcbench", "torch", "pytorch-lightning", "numpy", "scipy", "pandas", "pyarrow")
     return {
         "python": platform.python_version(),
@@ -23,7 +23,7 @@ def environment() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Return the model of the processor: sums are blocked by the size of its caches."""
+    """Return the model of the processor. It matters because libraries split sums by the size of its caches."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0].splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The errors a user can cause: each is one line that says what was expected, what came and what to do."""
+"""The errors that a user can cause: each is one line that says what was expected, what came and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class ZcbenchError(Exception):
-    """A user error, on one line whatever it quotes. The command line prints it and exits with status 2."""
+    """A user error, whose message is always one line. The command line prints it and exits with status 2."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
@@ -18,7 +18,7 @@ class ConfigError(ZcbenchError):
 
 
 class UnknownNameError(ZcbenchError, KeyError):
-    """A name that is in no registry."""
+    """A name that is not registered."""
 
     # KeyError would print the repr of its argument.
     __str__ = Exception.__str__
@@ -37,7 +37,7 @@ class DataFileError(ZcbenchError):
 
 
 class AbsentFileError(DataFileError):
-    """A data file that is not there; the message says how to get it."""
+    """A data file that does not exist. The message says how to get it."""
 
 
 class ResultsError(ZcbenchError):
@@ -53,15 +53,20 @@ class BatchError(ZcbenchError, ValueError):
 
 
 class NotFiniteError(Exception):
-    """A pass that meets NaN. Not a user error: it becomes the status of a row."""
+    """A pass that meets a NaN. It is not a user error: it becomes the status of a row."""
 
 
 class NotApplicableError(Exception):
-    """A proxy is not defined on this network. Not a user error: it becomes the status of a row."""
+    """A network on which a proxy is not defined. It is not a user error: it becomes the status of a row."""
+
+
+def bad_architecture(text: str, reason: object) -> ArchitectureError:
+    """Return the error for a text that does not describe a network; it quotes the first 100 characters."""
+    return ArchitectureError(f"architecture '{text[:100]}': {reason}")
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
-    """Return the error for `name`, with the nearest known names as a suggestion."""
+    """Return the error for an unknown name; it suggests the nearest known names."""
     names = sorted(known)
     close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
@@ -69,5 +74,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
 
 
 def one_line(text: str) -> str:
-    """Fold white space and mask control characters, so that whatever a message quotes fits the one line of an error."""
+    """Return a text as one line: white space becomes single spaces, a control character becomes a question mark."""
     return " ".join("".join(c if c.isprintable() or c.isspace() else "?" for c in text).split())

@@ -1,7 +1,8 @@
-"""A progress bar on a terminal, a line now and then elsewhere."""
+"""Progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -11,22 +12,25 @@ from rich.progress import Progress as Bar
 
 
 class Progress:
-    """Counts up to a total on standard error.
+    """A count that is shown on standard error.
 
     Args:
         title: What is counted.
-        total: Where it ends.
-        every_s: Seconds between two lines where there is no terminal.
+        total: The count at the end.
+        every_s: Seconds between two lines if standard error is no terminal.
+        shown: Whether to show anything.
     """
 
-    def __init__(self, title: str, total: int, every_s: float = 20.0) -> None:
+    def __init__(self, title: str, total: int, every_s: float = 20.0, *, shown: bool = True) -> None:
         self.title = title
         self.total = total
-        self.every_s = every_s
+        self.every_s = every_s if shown else math.inf
         self.done = 0
         self.started = self.last = time.monotonic()
-        console = Console(stderr=True)
         self.bar: Bar | None = None
+        if not shown:
+            return
+        console = Console(stderr=True)
         if console.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self.bar = Bar(*columns, TextColumn("left"), TimeRemainingColumn(), console=console)
@@ -35,8 +39,14 @@ class Progress:
         else:
             self._say(0)
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def advance(self, more: int) -> None:
-        """Add to the count."""
+        """Add `more` to the count and show it."""
         self.update(self.done + more)
 
     def update(self, done: int) -> None:
@@ -48,7 +58,7 @@ class Progress:
             self._say(done)
 
     def close(self) -> None:
-        """Leave the last count on the screen."""
+        """Stop the bar; the last count stays on the screen."""
         if self.bar:
             self.bar.stop()
             self.bar = None

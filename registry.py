@@ -1,4 +1,4 @@
-"""Names to things: the registries of proxies, spaces and data sets are instances of one class."""
+"""The class of all registries: proxies, spaces, data sets, tasks, sources of data files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """A read-mostly mapping that refuses to overwrite a name and suggests the nearest one for an unknown name.
+    """A mapping from names to items. A name is never overwritten; an unknown name gives an error with suggestions.
 
     Example:
         >>> colours = Registry("colour")
@@ -28,7 +28,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """Register `item` under `name`.
 
         Raises:
-            ValueError: The name is taken by another item.
+            ValueError: The name is already registered.
         """
         if name in self._items:
             raise ValueError(f"{self.kind} '{name}' is registered twice: {self._items[name]!r} and {item!r}")

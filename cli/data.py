@@ -72,7 +72,8 @@ def _show(records: Sequence[dict[str, Any]], folder: Path, verified: bool) -> No
 
 def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
     """Return the sources and the states of their files, as `--json` prints them."""
-    from ..datasets.files.registry import check, sources, status, unlisted
+    from ..datasets.files.checks import check, status, unlisted
+    from ..datasets.files.registry import sources
     from ..progress import Progress
 
     found = {name: check(source, folder, hashed=False) for name, source in sources().items()}
@@ -99,8 +100,9 @@ def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
 
 
 def _download(name: str, folder: Path) -> int:
+    from ..datasets.files.checks import check, status
     from ..datasets.files.download import get
-    from ..datasets.files.registry import check, sources, status
+    from ..datasets.files.registry import sources
     from ..progress import Progress
 
     source = sources()[name]

@@ -1,4 +1,4 @@
-"""Where bytes come from: Lightning data modules, the registry of files and readers that run nothing from a file."""
+"""Images as Lightning data modules, and the data files: which there are, how they arrive, how they are read safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CIFAR in its official python version: pickled batches of pixels and labels."""
+"""CIFAR-10 and CIFAR-100 in their official python version: pickled batches of pixels and labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .files.unpickle import NUMPY, unpickle
 from .images import DATASETS, StoredImages
 from .tasks import TASKS, Task
 
-# Statistics of the 50,000 training images, as the NAS literature rounds them.
+# Statistics of the 50,000 training images, rounded as in the NAS literature.
 CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)
 CIFAR10_STD = (0.2470, 0.2435, 0.2616)
 CIFAR100_MEAN = (0.5071, 0.4865, 0.4409)
@@ -22,18 +22,18 @@ CIFAR100_STD = (0.2673, 0.2564, 0.2762)
 
 
 class Batches(StoredImages):
-    """Images from a pickled batch, the first file of the source that has the data set's name."""
+    """Images from a pickled batch. The source of the file has the name of the data set."""
 
-    #: The key of the labels beside `data`.
+    #: The key of the labels in the batch; the key of the pixels is `data`.
     labels_key: ClassVar[str] = "labels"
 
     def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Read the batch; nothing in the file is run."""
+        """Read the batch; nothing from the file is run."""
         return read_batch(find(self.name, self.folder), self.labels_key, self.task.image_size)
 
 
 class Cifar10(Batches):
-    """CIFAR-10 from `cifar-10-batches-py/data_batch_1`, which holds the first 10,000 training images."""
+    """The first 10,000 training images of CIFAR-10, from `cifar-10-batches-py/data_batch_1`."""
 
     name: str = "cifar10"
     task: Task = TASKS["cifar10"]
@@ -42,7 +42,7 @@ class Cifar10(Batches):
 
 
 class Cifar100(Batches):
-    """CIFAR-100 from `cifar-100-python/train`, with its 100 fine labels."""
+    """CIFAR-100 with its 100 fine labels, from `cifar-100-python/train`."""
 
     name: str = "cifar100"
     task: Task = TASKS["cifar100"]
@@ -52,7 +52,7 @@ class Cifar100(Batches):
 
 
 def read_batch(path: Path, labels_key: str, image_size: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read one pickled batch: `data` `(M, 3 * H * W)` uint8, channel by channel, and a list of labels.
+    """Read one pickled batch; its `data` is `(M, 3 * H * W)` uint8, channel by channel, its labels are a list.
 
     Raises:
         DataFileError: The file is torn, of another form, or asks to run something.

@@ -1,4 +1,4 @@
-"""Images that no file holds: what a proxy says when the data say nothing, or when the images cannot be had."""
+"""Generated images: they show what a proxy scores without real data, and replace images that are not available."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tasks import TASKS, Task
 
 
 class Noise(ImageDataModule):
-    """Gaussian noise of mean 0 and variance 1 in the form of a task's images; its labels in turn."""
+    """Gaussian noise of mean 0 and variance 1 in the shape of a task's images."""
 
     kind = "noise"
 
@@ -24,23 +24,23 @@ class Noise(ImageDataModule):
         self.name = f"{self.kind}-{task.name}"
 
     def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor | None]:
-        """Draw normalised images, all values independent; the label is the position modulo the classes."""
+        """Return generated images; the label of an image is its position modulo the number of classes."""
         x = self.fill((count, *self.task.shape), seed)
         return x, torch.arange(count) % self.task.num_classes if self.task.outputs == "logits" else None
 
     def fill(self, shape: tuple[int, ...], seed: int) -> Tensor:
-        """Return a tensor of a shape, float32."""
-        # RandomState's stream is frozen for good; it fills image by image, so small batches begin large ones.
+        """Return independent normal values in the given shape, float32."""
+        # The stream of RandomState never changes. It fills image by image, so a small batch begins a larger one.
         return torch.from_numpy(np.random.RandomState(seed).standard_normal(shape).astype(np.float32))
 
 
 class Ones(Noise):
-    """Every value 1 in the form of a task's images, whatever the seed; its labels in turn."""
+    """Images of a task's shape in which every value is 1, for every seed."""
 
     kind = "ones"
 
     def fill(self, shape: tuple[int, ...], seed: int) -> Tensor:
-        """Return ones."""
+        """Return ones in the given shape."""
         return torch.ones(shape)
 
 

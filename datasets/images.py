@@ -1,4 +1,4 @@
-"""Images as Lightning data modules, and the one batch that a probe sees."""
+"""The base classes of all data sets: Lightning data modules that also give the probe batch of a study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..registry import Registry
 from .files.registry import data_folder
 from .tasks import Task
 
-#: Probe batches come from the first 10,000 official training images.
+#: Number of images that probe batches are drawn from: the first official training images.
 POOL = 10_000
 
 
@@ -30,9 +30,9 @@ class ProbeBatch:
     """The images that every network of a study sees.
 
     Attributes:
-        x: `(N, C, H, W)` float32, normalised.
-        y: `(N,)` int64; None where the task has no labels.
-        hash: First 16 hexadecimal digits of the sha256 of both; it stands in every row of scores.
+        x: Normalised images `(N, C, H, W)`, float32.
+        y: Labels `(N,)`, int64; None if the task has no labels.
+        hash: First 16 hexadecimal digits of the sha256 of images and labels; every row of scores has it.
     """
 
     x: Tensor
@@ -41,15 +41,15 @@ class ProbeBatch:
 
 
 class ImageDataModule(pl.LightningDataModule, ABC):
-    """Labelled images of one size.
+    """Images of one size, with labels if their task has any.
 
     Args:
-        folder: The data folder; by default `ZCBENCH_DATA` or the user's data directory.
-        batch_size: Of the data loader. Probe batches name their own.
+        folder: Data folder; by default `ZCBENCH_DATA` or the user's data directory.
+        batch_size: Number of images in a batch of the data loader. Probe batches have a size of their own.
     """
 
     name: str
-    #: What networks that see the images are built for; benchmark spaces name their accuracies so.
+    #: The task that networks are built for; spaces name their accuracies after it.
     task: Task
 
     def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
@@ -58,26 +58,28 @@ class ImageDataModule(pl.LightningDataModule, ABC):
         self.batch_size = batch_size
 
     def pool(self) -> int:
-        """Return how many images a probe batch can have, at most 10,000."""
+        """Return the number of images that a probe batch is drawn from, at most 10,000."""
         return POOL
 
     @abstractmethod
     def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor | None]:
-        """Return `count` images `(N, C, H, W)` float32 and labels `(N,)` int64 if any, 1 to `pool()` of them.
+        """Return images `(count, C, H, W)`, float32, and their labels `(count,)`, int64, if there are any.
 
-        A smaller count gives the beginning of what a larger one gives.
+        The count is 1 to `pool()`. With the same seed, a smaller count returns the first images of a larger one.
         """
 
     def probe_batch(self, batch_size: int, seed: int) -> ProbeBatch:
-        """Return *the* batch for a size and a seed; smaller batches are the beginning of larger ones.
+        """Return the probe batch of a size and a seed; a smaller batch is the beginning of a larger one.
 
         Raises:
-            ConfigError: The size is not between 1 and the number of images at hand.
+            ConfigError: The size is not between 1 and the number of available images.
             DataFileError: A file is absent or faulty.
         """
         pool = self.pool()
         if not 1 <= batch_size <= pool:
-            raise ConfigError(f"batch_sizes: expected 1 to {pool}, the images of {self.name} at hand, got {batch_size}")
+            raise ConfigError(
+                f"batch_sizes: expected 1 to {pool}, the number of images of {self.name}, got {batch_size}"
+            )
         x, y = self.draw(batch_size, seed)
         digest = hashlib.sha256(x.numpy().tobytes() + (b"" if y is None else y.numpy().tobytes()))
         return ProbeBatch(x, y, digest.hexdigest()[:16])
@@ -86,7 +88,7 @@ class ImageDataModule(pl.LightningDataModule, ABC):
 class StoredImages(ImageDataModule):
     """Training images from files, normalised by their mean and standard deviation."""
 
-    #: Per channel, of the training images scaled to 0..1.
+    #: Mean and standard deviation of each channel, over the training images scaled to 0..1.
     mean: ClassVar[tuple[float, float, float]]
     std: ClassVar[tuple[float, float, float]]
 
@@ -117,31 +119,31 @@ class StoredImages(ImageDataModule):
             self._images = pixels, labels
 
     def pool(self) -> int:
-        """Return how many of the first 10,000 images are at hand."""
+        """Return the number of images in the file, at most 10,000."""
         self.setup()
         assert self._images is not None
         return min(len(self._images[1]), POOL)
 
     def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
-        """Draw distinct images from the pool, normalised."""
-        # RandomState's stream is frozen for good; the newer generators may change with numpy.
+        """Return distinct images of the pool, normalised, and their labels."""
+        # The stream of RandomState never changes. Newer generators may change with a version of numpy.
         chosen = np.random.RandomState(seed).permutation(self.pool())[:count]
         assert self._images is not None
         pixels, labels = self._images
         return self.normalise(pixels[chosen]), torch.from_numpy(labels[chosen])
 
     def normalise(self, pixels: NDArray[np.uint8]) -> Tensor:
-        """Return (pixel / 255 - mean) / std as float32, computed in float64; `(N, 3, H, W)`."""
+        """Return (pixel / 255 - mean) / std, `(N, 3, H, W)`, computed in float64 and rounded to float32."""
         mean, std = (np.asarray(values).reshape(3, 1, 1) for values in (self.mean, self.std))
         return torch.from_numpy(((pixels / 255.0 - mean) / std).astype(np.float32))
 
     def train_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
-        """Return the training images in order, normalised, without augmentation."""
+        """Return a loader of the training images in their order, normalised, without augmentation."""
         self.setup()
         assert self._images is not None
         pixels, labels = self._images
         return DataLoader(TensorDataset(self.normalise(pixels), torch.from_numpy(labels)), batch_size=self.batch_size)
 
 
-#: Data sets, each made from the data folder.
+#: All data sets by name: functions that make the data module from the data folder.
 DATASETS: Registry[Callable[[Path | None], ImageDataModule]] = Registry("dataset")

@@ -1,4 +1,4 @@
-"""Real images that an installed package carries, so that a first run needs no download."""
+"""Real images that the installed package `foolbox` contains, so that a first run needs no download."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from .tasks import TASKS, Task
 
 
 class Samples(StoredImages):
-    """Images from PNG files of the package `foolbox`, with their number and label in the file name (`…_II_L.png`)."""
+    """Images from PNG files whose names end in their number and their label (`…_II_L.png`)."""
 
     def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Decode the images in the order of their numbers."""
+        """Decode the images, in the order of their numbers."""
         paths = locate(sources()[self.name], self.folder)
-        return np.stack([_decode(path) for path in paths]), np.asarray([_label(path) for path in paths])
+        labels = [int(path.stem.rsplit("_", 1)[1]) for path in paths]
+        return np.stack([_decode(path) for path in paths]), np.asarray(labels)
 
 
 class Cifar10Samples(Samples):
-    """Twenty CIFAR-10 images from the package `foolbox`, with their labels in the file names (`cifar10_II_L.png`)."""
+    """Twenty CIFAR-10 images of the package `foolbox`."""
 
     name: str = "cifar10-samples"
     task: Task = TASKS["cifar10"]
@@ -33,7 +34,7 @@ class Cifar10Samples(Samples):
 
 
 class Cifar100Samples(Samples):
-    """Twenty CIFAR-100 images from the package `foolbox`, with their labels in the file names (`cifar100_II_L.png`)."""
+    """Twenty CIFAR-100 images of the package `foolbox`."""
 
     name: str = "cifar100-samples"
     task: Task = TASKS["cifar100"]
@@ -41,16 +42,12 @@ class Cifar100Samples(Samples):
     std = CIFAR100_STD
 
 
-def _label(path: Path) -> int:
-    return int(path.stem.rsplit("_", 1)[1])
-
-
 def _decode(path: Path) -> NDArray[np.uint8]:
     try:
         from PIL import Image
     except ImportError:
         raise DataFileError(
-            'pillow, which decodes images, is not installed: pip install "zcbench[quickstart]"'
+            'the package pillow, which decodes images, is not installed: pip install "zcbench[quickstart]"'
         ) from None
     try:
         with Image.open(path, formats=["PNG"]) as image:

@@ -1,4 +1,4 @@
-"""Tasks: what a network is built for, the form of its inputs and outputs."""
+"""Tasks: the form of the inputs and outputs that a network is built for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..registry import Registry
 
 @dataclass(frozen=True)
 class Task:
-    """Inputs and outputs of a network; trained accuracies are named after it.
+    """The form of a network's inputs and outputs. Trained accuracies have the name of a task.
 
     Attributes:
-        name: Its name.
-        num_classes: Outputs of the network: classes, numbers, or maps.
+        name: Name of the task.
+        num_classes: Number of outputs of the network: logits, numbers or maps.
         image_size: Side of a square image in pixels.
-        channels: Of an image.
-        outputs: Logits of one label per image, numbers (regression), or maps as large as the image.
+        channels: Number of channels of an image.
+        outputs: Kind of the outputs: logits of one label per image, numbers (regression), maps as large as the image.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Task:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one image."""
+        """The shape `(C, H, W)` of one image."""
         return self.channels, self.image_size, self.image_size
 
 
@@ -39,10 +39,10 @@ for _task in (
     Task("cifar100", 100, 32),
     Task("imagenet16-120", 120, 16),
     Task("imagenet", 1000, 224),
-    # TransNAS-Bench-101's seven, with the outputs of its released code, not those of the official label files.
+    # The seven tasks of TransNAS-Bench-101 have the outputs of its released code, not those of its label files.
     Task("class_scene", 63, 256),
     Task("class_object", 100, 256),
-    # Nine tiles of an image, side by side as channels; a label is one of 1,000 permutations.
+    # An image is nine tiles, stacked as channels; a label is one of 1,000 permutations.
     Task("jigsaw", 1000, 64, channels=27),
     Task("room_layout", 9, 256, outputs="numbers"),
     Task("autoencoder", 3, 256, outputs="maps"),

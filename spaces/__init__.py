@@ -1,4 +1,4 @@
-"""Benchmark spaces: a file or a folder for each; importing the package registers them all."""
+"""Benchmark spaces, one file or folder for each. The import of this package registers them all."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from .space import Space as Space
 from .space import Truth as Truth
 
 for _module in pkgutil.iter_modules(__path__):
-    if _module.name != "contract":  # tests, which need pytest
+    if _module.name != "contract":  # its tests need pytest, which users may not have
         importlib.import_module(f".{_module.name}", __name__)

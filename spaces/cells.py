@@ -1,8 +1,9 @@
-"""Networks of stacked cells, as DARTS and the NDS search spaces train them: genotypes, operations, cells, sizes."""
+"""Networks of stacked cells, as in DARTS and in NDS: genotypes, operations, cells, sizes."""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..errors import ArchitectureError
+from ..errors import bad_architecture
+from . import convolutions
+from .convolutions import Block, Conv, output_side
+from .space import Sizes
 
-#: An operation and the node it reads: 0 and 1 are the cell's inputs (the cell before the last one, the last one).
+#: An operation and its input node. Nodes 0 and 1 are the outputs of the second last and of the last cell.
 Edge = tuple[str, int]
 
 _CONVOLUTIONS = re.compile(r"(sep_conv|dil_conv|dil_sep_conv|conv)_(\d)x(\d)(?:_(\d)x(\d))?")
@@ -37,7 +41,7 @@ OPERATIONS = (
     "dil_conv_5x5",
     "dil_sep_conv_3x3",
 )
-#: The longest text of a genotype; official ones have about 450 characters.
+#: Limit for the characters of a genotype; official ones have about 450.
 _LONGEST = 2_000
 _FORM = "Genotype(normal=[(op, input), ...], normal_concat=[...], reduce=[...], reduce_concat=[...])"
 _LIST = r"(\[[^\[\]]*\]|range\([0-9]{1,2}, [0-9]{1,2}\))"
@@ -47,7 +51,7 @@ _GENOTYPE = re.compile(
 
 
 class Genotype(NamedTuple):
-    """Two cells: the edges of their nodes, two a node, and the nodes that are concatenated to the output."""
+    """Two cells, each with two edges per node and with the nodes whose concatenation is the output."""
 
     normal: tuple[Edge, ...]
     normal_concat: tuple[int, ...]
@@ -55,7 +59,7 @@ class Genotype(NamedTuple):
     reduce_concat: tuple[int, ...]
 
     def __str__(self) -> str:
-        """Write it as DARTS does, the inverse of `parse_genotype`."""
+        """Return the text as DARTS writes it, the inverse of `parse_genotype`."""
         return (
             f"Genotype(normal={list(self.normal)}, normal_concat={list(self.normal_concat)}, "
             f"reduce={list(self.reduce)}, reduce_concat={list(self.reduce_concat)})"
@@ -63,10 +67,10 @@ class Genotype(NamedTuple):
 
 
 def parse_genotype(text: str) -> Genotype:
-    """Read the text of a genotype; nothing in it is run.
+    """Read the text of a genotype; nothing from it is run.
 
     Raises:
-        ArchitectureError: It has another form, an unknown operation, or an edge or a concatenation that cannot be.
+        ArchitectureError: The text has another form, an unknown operation, or an impossible edge or concatenation.
 
     Example:
         >>> parse_genotype(
@@ -77,21 +81,21 @@ def parse_genotype(text: str) -> Genotype:
     """
     found = _GENOTYPE.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
-        raise ArchitectureError(f"architecture '{text[:100]}': expected {_FORM}")
+        raise bad_architecture(text, f"expected {_FORM}")
     try:
         normal, normal_concat, reduce, reduce_concat = found.groups()
         genotype = Genotype(_edges(normal), _nodes(normal_concat), _edges(reduce), _nodes(reduce_concat))
         check(genotype)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-        raise ArchitectureError(f"architecture '{text[:100]}': {str(error)[:150]}; expected {_FORM}") from None
+        raise bad_architecture(text, f"{str(error)[:150]}; expected {_FORM}") from None
     return genotype
 
 
 def check(genotype: Genotype) -> None:
-    """Refuse a genotype that describes no cell.
+    """Check that a genotype describes two cells.
 
     Raises:
-        ValueError: An unknown operation, or an edge or a concatenation that cannot be.
+        ValueError: The genotype has an unknown operation, or an impossible edge or concatenation.
     """
     for name, edges, concat in (
         ("normal", genotype.normal, genotype.normal_concat),
@@ -106,7 +110,7 @@ def check(genotype: Genotype) -> None:
                 raise ValueError(f"{name} node {2 + place // 2} reads node {str(source)[:20]}")
         known = range(2, 2 + len(edges) // 2)
         if not concat or len(set(concat)) < len(concat) or not set(concat) <= set(known):
-            raise ValueError(f"{name}_concat is {str(list(concat))[:60]}, its nodes are {list(known)}")
+            raise ValueError(f"{name}_concat is {str(list(concat))[:60]}, but the nodes are {list(known)}")
 
 
 def _edges(text: str) -> tuple[Edge, ...]:
@@ -128,12 +132,12 @@ def _nodes(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Style:
-    """In what two code bases differ.
+    """The differences between two code bases.
 
     Attributes:
-        affine: Whether the batch norms of operations have parameters; those of cell inputs always do.
-        pool_norm: Whether a batch norm, without parameters, follows a pool.
-        padded: Whether the shifted map of a factorized reduction is padded, which only odd sizes notice.
+        affine: Whether the batch norms of operations have parameters; those of cell inputs always have.
+        pool_norm: Whether a batch norm without parameters follows each pooling.
+        padded: Whether a factorized reduction pads its shifted map, which matters only for odd sizes.
     """
 
     affine: bool = True
@@ -141,50 +145,23 @@ class Style:
     padded: bool = True
 
 
-#: As in DARTS's evaluation networks and in NDS.
+#: The style of DARTS's evaluation networks and of NDS.
 DARTS = Style()
-#: As in NASLib's NAS-Bench-301.
+#: The style of NAS-Bench-301 in NASLib.
 NASLIB = Style(affine=False, pool_norm=True, padded=False)
 
 
-class Conv(NamedTuple):
-    """A convolution without bias that keeps the size at a stride of one."""
-
-    inputs: int
-    outputs: int
-    kernel: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    dilation: int = 1
-    groups: int = 1
-
-    @property
-    def weights(self) -> int:
-        """How many it has."""
-        return self.inputs // self.groups * self.outputs * self.kernel[0] * self.kernel[1]
-
-    def build(self) -> nn.Conv2d:
-        """Make it, in PyTorch's default initialisation."""
-        padding = tuple(self.dilation * (k - 1) // 2 for k in self.kernel)
-        return nn.Conv2d(
-            self.inputs,
-            self.outputs,
-            self.kernel,
-            self.stride,
-            padding=(padding[0], padding[1]),
-            dilation=self.dilation,
-            groups=self.groups,
-            bias=False,
-        )
-
-
 def blocks(operation: str, channels: int, stride: int) -> list[list[Conv]]:
-    """Return an operation as blocks of a ReLU, convolutions and a batch norm; none for those without a convolution."""
+    """Return the convolutions of an operation, block by block; an operation without convolutions has no block.
+
+    A block is a ReLU, its convolutions and a batch norm.
+    """
     found = _CONVOLUTIONS.fullmatch(operation)
     if found is None:
         return []
     kind, kernel = found[1], int(found[2])
     if kind == "conv":
-        if found[4]:  # k x 1 after 1 x k
+        if found[4]:  # a 1 x k convolution, then k x 1
             return [
                 [
                     Conv(channels, channels, (1, kernel), (1, stride)),
@@ -203,7 +180,7 @@ def blocks(operation: str, channels: int, stride: int) -> list[list[Conv]]:
 
 
 class ReLUConvBN(nn.Sequential):
-    """ReLU, convolutions one after the other, batch norm."""
+    """A ReLU, one or more convolutions, and a batch norm."""
 
     def __init__(self, convolutions: Sequence[Conv], affine: bool = True) -> None:
         super().__init__(
@@ -214,7 +191,7 @@ class ReLUConvBN(nn.Sequential):
 
 
 class FactorizedReduce(nn.Module):
-    """Half the resolution: two 1 x 1 convolutions of stride two, one of them on the map moved by a pixel."""
+    """A layer that halves the resolution: two 1 x 1 convolutions of stride two, one on the map shifted by a pixel."""
 
     def __init__(self, inputs: int, outputs: int, style: Style, affine: bool = True) -> None:
         super().__init__()
@@ -246,7 +223,7 @@ def _operation(name: str, channels: int, stride: int, style: Style) -> nn.Module
 
 
 class Place(NamedTuple):
-    """Where a cell stands: the widths of its inputs, its own, whether it halves the size, and the last one did."""
+    """The position of a cell: channels of the two cells before it, its own, and whether it or the last one reduces."""
 
     before: int
     last: int
@@ -256,7 +233,7 @@ class Place(NamedTuple):
 
 
 class CellNode(nn.Module):
-    """A node: the sum of two operations; `none` is not built, and a node without any is zero times its input."""
+    """A node: the sum of two operations. `none` is not built. A node without operations is zero times its input."""
 
     def __init__(self, edges: Sequence[Edge], place: Place, style: Style) -> None:
         super().__init__()
@@ -267,7 +244,7 @@ class CellNode(nn.Module):
         self.empty = (edges[0][1], strides[0])
 
     def forward(self, states: list[Tensor]) -> Tensor:
-        """Map the states so far, each `(N, C, H, W)`, to the next."""
+        """Map the outputs of the nodes so far, each `(N, C, H, W)`, to the output of this node."""
         terms = [operation(states[source]) for operation, source in zip(self.operations, self.sources, strict=True)]
         if terms:
             total: Tensor = sum(terms[1:], terms[0])
@@ -277,7 +254,7 @@ class CellNode(nn.Module):
 
 
 class Cell(nn.Module):
-    """A cell: both inputs brought to its width, its nodes, and the concatenation of some of them."""
+    """A cell: its two inputs are mapped to its width; its output is the concatenation of some of its nodes."""
 
     def __init__(self, genotype: Genotype, place: Place, style: Style) -> None:
         super().__init__()
@@ -293,7 +270,7 @@ class Cell(nn.Module):
         self.nodes = nn.ModuleList(CellNode(pair, place, style) for pair in pairs)
 
     def forward(self, before: Tensor, last: Tensor) -> Tensor:
-        """Map the outputs of the two cells before to `(N, len(concat) * width, H, W)`."""
+        """Map the outputs of the second last and of the last cell to `(N, len(concat) * width, H, W)`."""
         states = [self.preprocess0(before), self.preprocess1(last)]
         for node in self.nodes:
             states.append(node(states))
@@ -301,9 +278,9 @@ class Cell(nn.Module):
 
 
 class Skeleton(NamedTuple):
-    """A genotype and the sizes of its network.
+    """A genotype with the width and the depth of its network, and the form of its stem.
 
-    `imagenet` has three convolutions of stride two before its first cell, `cifar` one of stride one.
+    The form `imagenet` has three convolutions of stride two before the first cell, `cifar` has one of stride one.
     """
 
     genotype: Genotype
@@ -311,9 +288,16 @@ class Skeleton(NamedTuple):
     depth: int
     form: Literal["cifar", "imagenet"] = "cifar"
 
+    def stem(self) -> list[Conv]:
+        """Return the convolutions before the first cell."""
+        if self.form == "cifar":
+            return [Conv(3, 3 * self.width, (3, 3))]
+        channels = (3, self.width // 2, self.width, self.width)
+        return [Conv(inputs, outputs, (3, 3), (2, 2)) for inputs, outputs in itertools.pairwise(channels)]
+
     def places(self) -> Iterator[Place]:
-        """Yield where every cell stands; widths double where sizes halve, at a third and two thirds of the depth."""
-        stem = 3 * self.width if self.form == "cifar" else self.width
+        """Yield the position of every cell. At a third and two thirds of the depth, sizes halve and widths double."""
+        stem = self.stem()[-1].outputs
         before, last, width, reduced = stem, stem, self.width, self.form == "imagenet"
         for position in range(self.depth):
             reduction = position in {self.depth // 3, 2 * self.depth // 3}
@@ -323,7 +307,7 @@ class Skeleton(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """Channels of the last cell."""
+        """The number of channels after the last cell."""
         *_, place = self.places()
         return place.width * len(self._concat(place.reduction))
 
@@ -332,32 +316,21 @@ class Skeleton(NamedTuple):
 
 
 class Network(nn.Module):
-    """A whole network without its auxiliary head, which only training uses.
+    """A whole network without the auxiliary head, which only training uses.
 
     Args:
-        skeleton: Its genotype and sizes.
-        num_classes: Of the linear classifier.
-        style: In what code bases differ.
+        skeleton: Genotype, width, depth and stem.
+        num_classes: Number of outputs of the classifier.
+        style: Style of the code base.
     """
 
     def __init__(self, skeleton: Skeleton, num_classes: int, style: Style = DARTS) -> None:
         super().__init__()
-        width = skeleton.width
-        self.stems = nn.ModuleList()
-        if skeleton.form == "cifar":
-            self.stems.append(nn.Sequential(Conv(3, 3 * width, (3, 3)).build(), nn.BatchNorm2d(3 * width)))
-        else:
-            half = width // 2
-            self.stems.append(
-                nn.Sequential(
-                    Conv(3, half, (3, 3), (2, 2)).build(),
-                    nn.BatchNorm2d(half),
-                    nn.ReLU(),
-                    Conv(half, width, (3, 3), (2, 2)).build(),
-                    nn.BatchNorm2d(width),
-                )
-            )
-            self.stems.append(ReLUConvBN([Conv(width, width, (3, 3), (2, 2))]))
+        first, *others = skeleton.stem()
+        layers = [first.build(), nn.BatchNorm2d(first.outputs)]
+        if others:
+            layers += [nn.ReLU(), others[0].build(), nn.BatchNorm2d(others[0].outputs)]
+        self.stems = nn.ModuleList([nn.Sequential(*layers), *(ReLUConvBN([third]) for third in others[1:])])
         self.cells = nn.ModuleList(Cell(skeleton.genotype, place, style) for place in skeleton.places())
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(skeleton.outputs, num_classes)
@@ -373,96 +346,62 @@ class Network(nn.Module):
         return logits
 
 
-class Sizes(NamedTuple):
-    """Parameters, and multiply-accumulates of one image."""
-
-    params: int
-    macs: int
-
-
 def sizes(
     skeleton: Skeleton, num_classes: int, image_size: int, style: Style = DARTS, *, auxiliary: bool = False
 ) -> Sizes:
     """Return the sizes of a network without building it.
 
     Args:
-        skeleton: Its genotype and sizes.
-        num_classes: Of the linear classifier.
-        image_size: Side of a square image.
-        style: In what code bases differ.
-        auxiliary: Whether to count the auxiliary head's parameters, as records of trainings do.
+        skeleton: Genotype, width, depth and stem.
+        num_classes: Number of outputs of the classifier.
+        image_size: Side of a square image in pixels.
+        style: Style of the code base.
+        auxiliary: Whether to count the parameters of the auxiliary head, as records of trainings do.
     """
-    counter = _Counter()
-    width, side = skeleton.width, image_size
-    if skeleton.form == "cifar":
-        counter.add([Conv(3, 3 * width, (3, 3))], side)
-        sides = side, side
-    else:
-        half = _half(side)
-        counter.add([Conv(3, width // 2, (3, 3), (2, 2))], side)
-        counter.add([Conv(width // 2, width, (3, 3), (2, 2))], half)
-        counter.add([Conv(width, width, (3, 3), (2, 2))], _half(half))
-        sides = _half(half), _half(_half(half))
+    params, macs = convolutions.sizes(_blocks(skeleton, image_size, style), skeleton.outputs, num_classes)
+    return Sizes(params + (_auxiliary(skeleton, num_classes) if auxiliary else 0), macs)
+
+
+def _blocks(skeleton: Skeleton, image_size: int, style: Style) -> Iterator[Block]:
+    """Yield all blocks of a network."""
+    before = last = image_size
+    for convolution in skeleton.stem():
+        yield Block([convolution], last)
+        before, last = last, output_side(last, convolution.stride[0])
     for place in skeleton.places():
-        sides = sides[1], _count_cell(counter, skeleton.genotype, place, sides, style)
-    outputs = skeleton.outputs
-    params = counter.params + (outputs + 1) * num_classes
-    if auxiliary:
-        params += _auxiliary(skeleton, num_classes)
-    return Sizes(params, counter.macs + (outputs + 1) * num_classes)
+        yield from _cell_blocks(skeleton.genotype, place, before, last, style)
+        before, last = last, output_side(last) if place.reduction else last
 
 
-class _Counter:
-    """Adds up blocks of convolutions and a batch norm."""
-
-    def __init__(self) -> None:
-        self.params = self.macs = 0
-
-    def add(self, convolutions: Sequence[Conv], side: int, *, affine: bool = True) -> None:
-        """Count a block whose input is a square of some side."""
-        height = width = side
-        for convolution in convolutions:
-            height, width = (-(-size // step) for size, step in zip((height, width), convolution.stride, strict=True))
-            self.params += convolution.weights
-            self.macs += convolution.weights * height * width
-        self.params += 2 * convolutions[-1].outputs * affine
-
-    def add_reduction(self, inputs: int, outputs: int, side: int, style: Style, *, affine: bool = True) -> None:
-        """Count a factorized reduction."""
-        halves = outputs // 2
-        second = side // 2 if not style.padded else _half(side)
-        self.params += 2 * inputs * halves + 2 * 2 * halves * affine
-        self.macs += inputs * halves * (_half(side) ** 2 + second**2)
-
-
-def _count_cell(counter: _Counter, genotype: Genotype, place: Place, sides: tuple[int, int], style: Style) -> int:
-    """Count a cell and return the side of its output."""
-    before, last = sides
+def _cell_blocks(genotype: Genotype, place: Place, before: int, last: int, style: Style) -> Iterator[Block]:
+    """Yield the blocks of a cell; `before` and `last` are the sides of its inputs."""
     if place.after_reduction:
-        counter.add_reduction(place.before, place.width, before, style)
+        yield from _reduction(place.before, place.width, before, style)
     else:
-        counter.add([Conv(place.before, place.width, (1, 1))], before)
-    counter.add([Conv(place.last, place.width, (1, 1))], last)
+        yield Block([Conv(place.before, place.width, (1, 1))], before)
+    yield Block([Conv(place.last, place.width, (1, 1))], last)
     for operation, source in genotype.reduce if place.reduction else genotype.normal:
         stride = 2 if place.reduction and source < 2 else 1
-        side = last if source < 2 or not place.reduction else _half(last)
+        side = output_side(last) if place.reduction and source >= 2 else last
         if operation == "skip_connect" and stride == 2:
-            counter.add_reduction(place.width, place.width, side, style, affine=style.affine)
+            yield from _reduction(place.width, place.width, side, style, style.affine)
         for block in blocks(operation, place.width, stride):
-            counter.add(block, side, affine=style.affine)
-            side = _half(side) if (2 in {s for convolution in block for s in convolution.stride}) else side
-    return _half(last) if place.reduction else last
+            yield Block(block, side, style.affine)
+            side = output_side(side, stride)
+
+
+def _reduction(inputs: int, outputs: int, side: int, style: Style, affine: bool = True) -> Iterator[Block]:
+    """Yield a factorized reduction as two blocks; without padding, the shifted map is smaller by one."""
+    half = [Conv(inputs, outputs // 2, (1, 1), (2, 2))]
+    yield Block(half, side, affine)
+    yield Block(half, side if style.padded else side - 1, affine)
 
 
 def _auxiliary(skeleton: Skeleton, num_classes: int) -> int:
-    """Return the parameters of the head on the cell at two thirds of the depth."""
+    """Return the parameters of the auxiliary head, which reads the cell at two thirds of the depth."""
     position = 2 * skeleton.depth // 3
     place = list(skeleton.places())[position]
     inputs = place.width * len(skeleton.genotype.reduce_concat)
-    # ImageNet's has no batch norm behind the 2 x 2 convolution.
+    # The head for ImageNet has no batch norm after its 2 x 2 convolution.
     norms = 2 * 128 + (2 * 768 if skeleton.form == "cifar" else 0)
     return inputs * 128 + 128 * 768 * 4 + norms + (768 + 1) * num_classes
-
-
-def _half(side: int) -> int:
-    return -(-side // 2)

@@ -1,4 +1,4 @@
-"""What every benchmark space has to keep, as tests: subclass `SpaceContract` where a space of your own is tested.
+"""Tests that every benchmark space must pass. To test a space of your own, subclass `SpaceContract`.
 
     from zcbench.spaces.contract import SpaceContract
 
@@ -6,7 +6,7 @@
         def make(self) -> Space:
             return MySpace()
 
-It needs pytest, which zcbench itself does not.
+This module needs pytest, which zcbench does not install.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..errors import AbsentFileError, ArchitectureError, ConfigError, UnknownNam
 from ..proxies.macs import macs
 from ..proxies.params import params
 from ..proxies.probe import Probe
-from .space import Space
+from .space import Sizes, Space
 
-#: Faults in a text that no reader of architectures may overlook.
+#: Faulty changes of a text, each of which every reader of architectures must refuse.
 FAULTS: dict[str, Callable[[str], str]] = {
     "empty": lambda text: "",
     "space before": lambda text: " " + text,
@@ -48,9 +48,9 @@ FAULTS: dict[str, Callable[[str], str]] = {
 
 
 class SpaceContract(ABC):
-    """Tests of one space; those that need a file of the user's are skipped where it is absent."""
+    """The tests of one space. Tests that need an absent data file are skipped."""
 
-    #: How many networks are built for a task, besides the first and the last.
+    #: Number of networks that are built for each task, besides the first and the last one.
     networks = 2
 
     @abstractmethod
@@ -59,7 +59,7 @@ class SpaceContract(ABC):
 
     @pytest.fixture
     def space(self) -> Space:
-        """The space, with its list of networks if it has one."""
+        """The space; tests are skipped if the file with its list of networks is absent."""
         space = self.make()
         try:
             assert space.size > 0
@@ -68,7 +68,7 @@ class SpaceContract(ABC):
         return space
 
     def test_texts_round_trip(self, space: Space) -> None:
-        """Index and text are inverse, and no two networks share a text."""
+        """The index of a network's text is the network's index, and all texts differ."""
         indices = [*_ends(space), *space.sample(min(space.size, 200), seed=1)]
         architectures = [space.architecture(index) for index in indices]
         assert len(set(architectures)) == len(set(indices))
@@ -76,14 +76,14 @@ class SpaceContract(ABC):
 
     @pytest.mark.parametrize("beyond", [0, 1, 10**30])
     def test_indices_out_of_range_are_refused(self, space: Space, beyond: int) -> None:
-        """Indices go from 0 to size - 1."""
+        """An index outside of 0 to size - 1 is an error."""
         for index in (-1 - beyond, space.size + beyond):
             with pytest.raises(ArchitectureError, match=f"expected 0 to {space.size - 1}, got {index}$"):
                 space.architecture(index)
 
     @pytest.mark.parametrize("fault", list(FAULTS))
     def test_malformed_texts_are_refused_on_one_line(self, space: Space, fault: str) -> None:
-        """Whoever reads a text says what is wrong with it."""
+        """Every method that takes a text refuses a malformed one, with an error of one line."""
         text = FAULTS[fault](space.architecture(space.size // 2))
         task = self.tasks(space)[0]
         for read in (
@@ -99,7 +99,7 @@ class SpaceContract(ABC):
             assert len(message) < 400
 
     def test_samples_are_fixed_by_seed_and_begin_larger_ones(self, space: Space) -> None:
-        """A sample is the beginning of a shuffle."""
+        """Samples of one seed are the beginnings of one shuffle."""
         count = min(space.size, 300)
         sample = space.sample(count, seed=5)
         assert sample == space.sample(count, seed=5)
@@ -111,7 +111,7 @@ class SpaceContract(ABC):
                 space.sample(wrong)
 
     def test_weights_are_a_function_of_the_seed(self, space: Space) -> None:
-        """Building draws from its seed alone and leaves the global random state as it was."""
+        """The weights depend only on the seed, and the global random state does not change."""
         architecture, task = space.architecture(space.size // 2), self.tasks(space)[0]
         before = torch.get_rng_state()
         first = _weights(space.build(architecture, task, seed=1))
@@ -121,15 +121,15 @@ class SpaceContract(ABC):
         assert not torch.equal(_weights(space.build(architecture, task, seed=2)), first)
 
     def test_sizes_are_those_of_the_network(self, space: Space) -> None:
-        """The stated parameters and operations are what the network has."""
+        """The stated sizes are those of the built network."""
         for task in self.tasks(space):
             for index in self.some(space):
                 architecture = space.architecture(index)
-                assert space.params(architecture, task) == Space.params(space, architecture, task), architecture
-                assert space.macs(architecture, task) == Space.macs(space, architecture, task), architecture
+                stated = Sizes(space.params(architecture, task), space.macs(architecture, task))
+                assert stated == Space.sizes_of(space, architecture, task), architecture
 
     def test_networks_run_both_ways(self, space: Space) -> None:
-        """Two images give finite outputs of the task's form, and gradients."""
+        """Two images give outputs of the task's shape, and finite gradients."""
         for task in self.tasks(space):
             for index in self.some(space)[: 1 if task.image_size > 64 else None]:
                 architecture = space.architecture(index)
@@ -144,7 +144,7 @@ class SpaceContract(ABC):
                 assert all(gradient.isfinite().all() for gradient in gradients), architecture
 
     def test_sizes_are_those_of_the_baseline_proxies(self, space: Space) -> None:
-        """What the space states is what `params` and `macs` score."""
+        """The stated sizes are the scores of the proxies `params` and `macs`."""
         task = self.tasks(space)[0]
         architecture = space.architecture(self.some(space)[-1])
         probe = Probe(space.build(architecture, task, seed=0), torch.zeros(2, *task.shape))
@@ -152,7 +152,7 @@ class SpaceContract(ABC):
         assert space.macs(architecture, task) == macs(probe)
 
     def test_accuracies_are_by_index(self, space: Space) -> None:
-        """Every accuracy that the space names is read, or its file is absent."""
+        """Every accuracy of the space can be read, unless its file is absent."""
         absent: list[str] = []
         for task, known in space.truths.items():
             assert task in TASKS
@@ -173,7 +173,7 @@ class SpaceContract(ABC):
 
     @pytest.mark.parametrize("task", ["mnist", "", "CIFAR10"])
     def test_unknown_tasks_are_refused(self, space: Space, task: str) -> None:
-        """The error says for which tasks there are accuracies."""
+        """The error names the tasks that have accuracies."""
         with pytest.raises(ConfigError, match=f"{space.name} has no accuracies for {task}, only for "):
             space.truth(task)
 
@@ -184,11 +184,11 @@ class SpaceContract(ABC):
             space.truth(task, "tset")
 
     def tasks(self, space: Space) -> list[Task]:
-        """Return the tasks that there are accuracies for."""
+        """Return the tasks that have accuracies."""
         return [TASKS[task] for task in space.truths]
 
     def some(self, space: Space) -> list[int]:
-        """Return the indices of a few networks."""
+        """Return the indices of the networks that are built."""
         return list(dict.fromkeys([*_ends(space), *space.sample(min(space.size, self.networks), seed=1)]))
 
 

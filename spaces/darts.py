@@ -1,21 +1,20 @@
-"""Spaces of DARTS cells of which the user has a list: one really trained, one whose accuracies a surrogate predicts."""
+"""Listed spaces of DARTS cells: one with trained networks, and NAS-Bench-301, whose accuracies a surrogate predicts."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 
 from torch import nn
 
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
-from ..errors import ArchitectureError
+from ..errors import bad_architecture
 from .cells import DARTS, NASLIB, Genotype, Network, Skeleton, Style, parse_genotype, sizes
-from .space import SPACES, ListedSpace
+from .space import SPACES, ListedSpace, Sizes
 from .table import Table, number, read_csv, table
 
 NODES = 4
-#: Operations of the search space; a trained list may have `none` besides.
+#: Operations of the search space; the list of trained networks also has `none`.
 OPERATIONS = (
     "max_pool_3x3",
     "avg_pool_3x3",
@@ -28,7 +27,7 @@ OPERATIONS = (
 
 
 class DartsCells(ListedSpace):
-    """Networks of two DARTS cells in one skeleton; a text is the genotype as DARTS prints it."""
+    """Networks of two DARTS cells, all of one width and depth. A text is the genotype as DARTS prints it."""
 
     style: Style
     width: int
@@ -40,18 +39,18 @@ class DartsCells(ListedSpace):
         return str(self.genotype(architecture))
 
     def genotype(self, architecture: str) -> Genotype:
-        """Read a genotype of the space: four nodes, all of them concatenated, and known operations.
+        """Read a genotype of the space. It has four nodes, all concatenated, and operations of the space.
 
         Raises:
-            ArchitectureError: The text is no such genotype.
+            ArchitectureError: The text is not such a genotype.
         """
         genotype = parse_genotype(architecture)
         every = tuple(range(2, 2 + NODES))
         found = {operation for operation, _ in (*genotype.normal, *genotype.reduce)}
         if {genotype.normal_concat, genotype.reduce_concat} != {every} or found - set(self.operations):
-            raise ArchitectureError(
-                f"architecture '{architecture[:100]}': expected {NODES} nodes a cell, all concatenated, and operations "
-                f"of {', '.join(self.operations)}"
+            raise bad_architecture(
+                architecture,
+                f"expected {NODES} nodes a cell, all concatenated, and operations of {', '.join(self.operations)}",
             )
         return genotype
 
@@ -59,27 +58,20 @@ class DartsCells(ListedSpace):
         """Build the network, without an auxiliary head, in PyTorch's default initialisation."""
         return Network(self._skeleton(architecture), task.num_classes, self.style)
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters."""
-        return sizes(self._skeleton(architecture), task.num_classes, task.image_size, self.style).params
-
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates of one image, and one per class."""
-        return sizes(self._skeleton(architecture), task.num_classes, task.image_size, self.style).macs
-
-    @abstractmethod
-    def read_table(self) -> Table:
-        """Read genotypes and accuracies."""
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network."""
+        return sizes(self._skeleton(architecture), task.num_classes, task.image_size, self.style)
 
     def _skeleton(self, architecture: str) -> Skeleton:
         return Skeleton(self.genotype(architecture), self.width, self.depth)
 
 
 class DartsTrained(DartsCells):
-    """A thousand networks that were really trained.
+    """A thousand networks with trained accuracies.
 
-    What was trained is not stated; their accuracies, 86.6 % at best, are those of small or shortly trained networks.
-    Built here is the network that DARTS searches with: 16 channels, eight cells. The authors score a single cell.
+    The list does not state which networks were trained. The highest accuracy is 86.6 %, so they were small or trained
+    for a short time. This space builds the network that DARTS searches with: 16 channels, eight cells. The authors of
+    the list score a single cell.
     """
 
     name = "darts_trained"
@@ -93,7 +85,7 @@ class DartsTrained(DartsCells):
     operations = ("none", *OPERATIONS)
 
     def read_table(self) -> Table:
-        """Read genotypes and accuracies from a table without header."""
+        """Read genotypes and accuracies from a table without a header."""
         path = find("darts-trained", self.folder)
         columns = ("genotype", "accuracy")
         rows = read_csv(
@@ -103,9 +95,9 @@ class DartsTrained(DartsCells):
 
 
 class NasBench301(DartsCells):
-    """NAS-Bench-301 in NASLib's form: 32 channels, eight cells, norms of operations without parameters.
+    """NAS-Bench-301 as in NASLib: 32 channels, eight cells, batch norms of operations without parameters.
 
-    Accuracies are predictions of a surrogate, not trainings.
+    The accuracies are predictions of a surrogate; these networks were not trained.
     """
 
     name = "nb301"
@@ -119,7 +111,7 @@ class NasBench301(DartsCells):
     operations = OPERATIONS
 
     def read_table(self) -> Table:
-        """Read genotypes and accuracies; of the few that stand in both of NASLib's lists, the first counts."""
+        """Read genotypes and accuracies. A few networks are in both of NASLib's lists; their first row counts."""
         path = find("nb301", self.folder)
         rows = read_csv(
             path,

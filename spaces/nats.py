@@ -1,4 +1,4 @@
-"""The simple release of NATS-Bench: a folder with a pickle of every network's trainings, read one at a time."""
+"""A reader of the simple release of NATS-Bench: a folder with one pickle per network, which holds its trainings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from ..datasets.files.registry import find
 from ..datasets.files.unpickle import RECORDS, unpickle
-from ..errors import ArchitectureError, DataFileError
+from ..errors import DataFileError
 from ..progress import Progress
 from .space import Truth
-from .table import Table, converted, table
+from .table import Table, converted, entry, table
 
-#: Goes up when the same records give another table.
+#: Version of the reader, which goes up when the same records give another table.
 VERSION = 1
 TASKS = ("cifar10", "cifar100", "imagenet16-120")
 
-#: By task and kind of accuracy, the data set that was trained on and the set that was evaluated.
+#: For each task and kind of accuracy, the data set of the training and the set of the evaluation.
 _EVALUATED = {
     ("cifar10", "test"): ("cifar10", "ori-test"),
     ("cifar10", "valid"): ("cifar10-valid", "x-valid"),
@@ -30,15 +30,16 @@ _EVALUATED = {
     ("imagenet16-120", "test"): ("ImageNet16-120", "x-test"),
     ("imagenet16-120", "valid"): ("ImageNet16-120", "x-valid"),
 }
-# Validation on CIFAR-10 is of networks trained on half of its images, elsewhere of the same ones as the test.
+# Validation accuracies on CIFAR-10 are of networks that were trained on half of its images. On the other data sets,
+# the same networks have both accuracies.
 _WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
-#: Records that take more than a second or two to read.
+#: Number of records above which reading takes more than a second or two.
 _MANY = 400
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One accuracy of every record: test or validation, after some epochs, of one seed or the mean of all."""
+    """One accuracy: `test` or `valid`, after a number of epochs, of one seed or the mean over all seeds (None)."""
 
     kind: str
     epochs: int
@@ -46,15 +47,15 @@ class Accuracy:
 
     @property
     def label(self) -> str:
-        """The same in words."""
+        """The description of the accuracy."""
         seeds = "mean over seeds" if self.seed is None else f"seed {self.seed}, where a network was trained with it"
         return f"{_WORDS[self.kind]} after {self.epochs} epochs, {seeds} (simple release of NATS-Bench)"
 
     def read(self, record: Mapping[str, Any], task: str) -> float:
-        """Return its percent in a record, NaN where the record has no such training.
+        """Return the accuracy of a record in percent; NaN if the record has no such training.
 
         Raises:
-            ValueError: It is no accuracy.
+            ValueError: The value in the record is no accuracy.
         """
         trained, evaluated = _EVALUATED[task, self.kind]
         try:
@@ -73,13 +74,13 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Release:
-    """What a space reads of its folder.
+    """The release of one space.
 
     Attributes:
-        source: The data source whose first file lies in the folder.
-        accuracies: By name.
-        index: From a text to an index.
-        size: Networks of the space.
+        source: Name of the data source; its first file lies in the folder of the records.
+        accuracies: Accuracies by name.
+        index: Function that returns the index of an architecture.
+        size: Number of networks in the space.
     """
 
     source: str
@@ -88,12 +89,13 @@ class Release:
     size: int
 
     def truth(self, task: str, which: str, folder: Path) -> Truth:
-        """Return one accuracy by index, NaN where the folder has no record; its label says how many there are.
+        """Return one accuracy in the order of the index; NaN if the folder has no record of a network.
 
-        All accuracies of all records are read at once and kept, so that it takes its two minutes once.
+        The label states the number of networks with a record. The first call reads all accuracies of all records, in
+        two minutes, and keeps them for later calls.
 
         Raises:
-            DataFileError: The folder is absent or has no records, a record is faulty, or lacks a mean over its seeds.
+            DataFileError: The folder is absent or has no records, a record is faulty, or a mean over seeds is missing.
         """
         records = find(self.source, folder).parent
         paths = sorted(records.glob("[0-9]*.pickle.pbz2"))
@@ -116,23 +118,19 @@ class Release:
 
     def _read(self, folder: Path, paths: list[Path]) -> Table:
         names = [(task, which) for task in TASKS for which in self.accuracies]
-        progress = Progress(f"reading {len(paths)} records", len(paths)) if len(paths) > _MANY else None
 
-        def rows() -> Iterator[tuple[str, list[float]]]:
-            for path in paths:
-                yield self._row(path, names)
-                if progress:
+        with Progress(f"reading {len(paths)} records", len(paths), shown=len(paths) > _MANY) as progress:
+
+            def rows() -> Iterator[tuple[str, list[float]]]:
+                for path in paths:
+                    yield self._row(path, names)
                     progress.advance(1)
 
-        try:
             return table(folder, [f"{task}/{which}" for task, which in names], rows())
-        finally:
-            if progress:
-                progress.close()
 
     def _row(self, path: Path, names: list[tuple[str, str]]) -> tuple[str, list[float]]:
         record = unpickle(path, RECORDS)
-        try:
+        with entry(path, "", "a record of trainings"):
             texts = {str(trainings["arch_str"]) for trainings in record.values()}
             if len(texts) != 1:
                 raise ValueError(f"trainings of {len(texts)} networks")
@@ -141,7 +139,3 @@ class Release:
             if index != int(path.name.partition(".")[0]):
                 raise ValueError(f"it is network {index}")
             return architecture, [self.accuracies[which].read(record, task) for task, which in names]
-        except (ArchitectureError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise DataFileError(
-                f"data file {path}: expected a record of trainings ({type(error).__name__}: {error})"
-            ) from None

@@ -1,24 +1,25 @@
-"""The size space of NATS-Bench: 32,768 networks of one cell that differ in the widths of their five stages."""
+"""The size space of NATS-Bench: 32,768 networks with the same cell that differ in the widths of their five stages."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor, nn
 
 from ..datasets.tasks import Task
-from ..errors import ArchitectureError
+from ..errors import bad_architecture
 from .nats import TASKS, Accuracy, Release
-from .nb201.network import EDGES, Cell, ReLUConvBN, ResNetBasicblock, parse
-from .space import SPACES, Space, Truth
+from .nb201.network import EDGES, Cell, ReLUConvBN, ResNetBasicblock, Skeleton, parse
+from .space import SPACES, Sizes, Space, Truth
 
-#: What a stage may have, in the order of the index.
+#: Possible widths of a stage, in the order of the index.
 WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64)
-#: The cell of all networks.
+#: The cell that all networks have.
 CELL: Cell = parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|")
 
 _STAGES = 5
-#: By name, the epochs that its networks were trained for, and on what they were evaluated.
 _ACCURACIES = {f"{kind}-{epochs}": Accuracy(kind, epochs) for epochs in (90, 12, 1) for kind in ("test", "valid")}
 
 
@@ -26,7 +27,7 @@ def widths(architecture: str) -> tuple[int, ...]:
     """Read `c0:c1:c2:c3:c4`, the widths of the five stages.
 
     Raises:
-        ArchitectureError: The text is not five widths of the space.
+        ArchitectureError: The text does not consist of five widths of the space.
 
     Example:
         >>> widths("8:16:24:32:64")
@@ -35,16 +36,14 @@ def widths(architecture: str) -> tuple[int, ...]:
     known = {str(width): width for width in WIDTHS}
     texts = architecture.split(":")
     if len(texts) != _STAGES or not known.keys() >= set(texts):
-        raise ArchitectureError(
-            f"architecture '{architecture[:100]}': expected 5 widths as in 8:16:24:32:64, each {', '.join(known)}"
-        )
+        raise bad_architecture(architecture, f"expected 5 widths as in 8:16:24:32:64, each one of {', '.join(known)}")
     return tuple(known[text] for text in texts)
 
 
 class FactorizedReduce(nn.Module):
-    """The skip connection between unequal widths: 1 x 1 convolution without bias, affine batch norm.
+    """The skip connection between unequal widths: a 1 x 1 convolution without bias, then an affine batch norm.
 
-    It has the name of the benchmark's own class, which at a stride of two does reduce.
+    The class has its name in the benchmark's code, where it reduces the resolution at a stride of two.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -59,10 +58,11 @@ class FactorizedReduce(nn.Module):
 
 
 class InferCell(nn.Module):
-    """The cell: edges from node 0 change the width, the others keep it; a node is the sum of its edges."""
+    """The cell. A node is the sum of its edges. Edges from node 0 change the width, the other edges keep it."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
+        # Proxies read the longest list of modules in a network, so this stays a list and no dictionary.
         self.layers = nn.ModuleList(
             _operation(operation, inputs if source == 0 else outputs, outputs)
             for operation, (source, _) in zip(CELL, EDGES, strict=True)
@@ -72,12 +72,8 @@ class InferCell(nn.Module):
         """Map `(N, inputs, H, W)` to `(N, outputs, H, W)`."""
         nodes = [x]
         for node in (1, 2, 3):
-            edges = [(i, source) for i, (source, target) in enumerate(EDGES) if target == node]
-            first, *others = [self.layers[i](nodes[source]) for i, source in edges]
-            total: Tensor = first
-            for term in others:
-                total = total + term
-            nodes.append(total)
+            terms = [self.layers[i](nodes[source]) for i, (source, target) in enumerate(EDGES) if target == node]
+            nodes.append(functools.reduce(torch.add, terms))
         return nodes[-1]
 
 
@@ -87,32 +83,15 @@ def _operation(name: str, inputs: int, outputs: int) -> nn.Module:
     return nn.Identity() if inputs == outputs else FactorizedReduce(inputs, outputs)
 
 
-class Network(nn.Module):
-    """A whole network: stem, cell, reduction, cell, reduction, cell, head.
-
-    Args:
-        widths: Channels after each of the five in the middle; the stem has the first as well.
-        num_classes: Of the linear classifier.
-    """
+class Network(Skeleton):
+    """A whole network: cell, reduction, cell, reduction, cell, of the five widths. The stem has the first width too."""
 
     def __init__(self, widths: tuple[int, ...], num_classes: int) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]))
-        self.cells = nn.ModuleList()
-        for stage, (inputs, outputs) in enumerate(_pairs(widths)):
-            block = ResNetBasicblock if _reduces(stage) else InferCell
-            self.cells.append(block(inputs, outputs))
-        self.lastact = nn.Sequential(nn.BatchNorm2d(widths[-1]), nn.ReLU())
-        self.global_pooling = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(widths[-1], num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
-        features = self.stem(x)
-        for cell in self.cells:
-            features = cell(features)
-        logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
-        return logits
+        cells = (
+            ResNetBasicblock(inputs, outputs) if _reduces(stage) else InferCell(inputs, outputs)
+            for stage, (inputs, outputs) in enumerate(_pairs(widths))
+        )
+        super().__init__(widths[0], cells, widths[-1], num_classes)
 
 
 def _pairs(widths: tuple[int, ...]) -> zip[tuple[int, int]]:
@@ -124,16 +103,16 @@ def _reduces(stage: int) -> bool:
 
 
 def _weights(stage: int, inputs: int, outputs: int) -> tuple[int, int]:
-    """Return the weights of a stage's convolutions, and how many batch norms of its outputs it has."""
+    """Return the number of weights in a stage's convolutions, and the number of its batch norms."""
     if _reduces(stage):
         return 9 * inputs * outputs + 9 * outputs**2 + inputs * outputs, 2
-    # Two of the five 3 x 3 convolutions come from node 0, as does the skip connection.
+    # Two of the five 3 x 3 convolutions read node 0, and so does the skip connection.
     convolutions = 2 * 9 * inputs * outputs + 3 * 9 * outputs**2
     return (convolutions, 5) if inputs == outputs else (convolutions + inputs * outputs, 6)
 
 
 class NatsBenchSize(Space):
-    """NATS-Bench's size space; an index is the five widths, each a digit from 8 to 64, as a number of base eight."""
+    """The size space of NATS-Bench. The digits of an index in base eight stand for the five widths."""
 
     name = "nats_sss"
     size = len(WIDTHS) ** _STAGES
@@ -155,27 +134,25 @@ class NatsBenchSize(Space):
         return Network(widths(architecture), task.num_classes)
 
     def read_truth(self, task: str, which: str) -> Truth:
-        """Read accuracies by official index; NaN where the folder has no record."""
+        """Read accuracies in the order of the index; NaN if the folder has no record of a network."""
         return Release("nats-sss", _ACCURACIES, self.index, self.size).truth(task, which, self.folder)
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters, the record's own: 11,714 to 713,674 for ten classes."""
-        channels = widths(architecture)
-        total = (27 + 2) * channels[0] + 2 * channels[-1] + (channels[-1] + 1) * task.num_classes
-        for stage, (inputs, outputs) in enumerate(_pairs(channels)):
-            weights, norms = _weights(stage, inputs, outputs)
-            total += weights + 2 * outputs * norms
-        return total
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network, which equal the `params` and the `flop` of its record.
 
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates, the record's `flop`; the image size is a multiple of four."""
+        With ten classes, the networks have 11,714 to 713,674 parameters. The image size must be a multiple of four.
+        """
         channels = widths(architecture)
         side = task.image_size
-        total = 27 * channels[0] * side**2 + (channels[-1] + 1) * task.num_classes
+        classifier = (channels[-1] + 1) * task.num_classes
+        params = (27 + 2) * channels[0] + 2 * channels[-1] + classifier
+        macs = 27 * channels[0] * side**2 + classifier
         for stage, (inputs, outputs) in enumerate(_pairs(channels)):
             side = side // 2 if _reduces(stage) else side
-            total += _weights(stage, inputs, outputs)[0] * side**2
-        return total
+            weights, norms = _weights(stage, inputs, outputs)
+            params += weights + 2 * outputs * norms
+            macs += weights * side**2
+        return Sizes(params, macs)
 
 
 SPACES.add(NatsBenchSize.name, NatsBenchSize)

@@ -1,4 +1,4 @@
-"""NAS-Bench-101: cells of up to seven vertices and nine edges, three operations on the vertices."""
+"""NAS-Bench-101: cells of up to seven vertices and nine edges, with three operations on the vertices."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from torch import Tensor, nn
 
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
-from ..errors import ArchitectureError
-from .space import SPACES, Convolution, ListedSpace
+from ..errors import bad_architecture
+from .convolutions import Block, Conv, sizes
+from .space import SPACES, ListedSpace, Sizes
 from .table import Table, converted, number, read_csv, table
 
-#: Of the vertices between input and output, in the order of the published labels 0, 1 and 2.
+#: Operations of the vertices between input and output, in the order of the published labels 0, 1 and 2.
 OPERATIONS = ("conv3x3-bn-relu", "conv1x1-bn-relu", "maxpool3x3")
 MAX_VERTICES = 7
 MAX_EDGES = 9
-#: Channels of the three stacks; the stem has those of the first.
+#: Channels of the three stacks; the stem has as many as the first stack.
 WIDTHS = (128, 256, 512)
 CELLS_PER_STACK = 3
 EPOCHS = (108, 36, 12, 4)
-#: Goes up when the same file gives another table.
+#: Version of the reader, which goes up when the same file gives another table.
 VERSION = 1
 
 _LABELS = {"input": -1, "output": -2} | {operation: label for label, operation in enumerate(OPERATIONS)}
@@ -38,17 +39,17 @@ Matrix = Sequence[Sequence[int]]
 
 
 class Spec(NamedTuple):
-    """A cell: the upper triangular matrix of its edges, and the operations of its vertices, `input` to `output`."""
+    """A cell: the upper triangular matrix of its edges, and the operations of its vertices from `input` to `output`."""
 
     matrix: Matrix
     operations: Sequence[str]
 
 
 def parse(architecture: str) -> Spec:
-    """Read `operation:edges,...,output:edges`, vertex by vertex from the first behind the input, which is not written.
+    """Read `operation:edges,...,output:edges`, which lists all vertices but the input.
 
-    The edges of vertex t are its column of the matrix above the diagonal: t digits, the first for an edge from the
-    input, the next for one from vertex 1. Operations are written without their ending `-bn-relu`.
+    The edges of vertex t are its column of the matrix above the diagonal. They are t digits: the first digit is the
+    edge from the input, the second the edge from vertex 1, and so on. Operations have no ending `-bn-relu`.
 
     Raises:
         ArchitectureError: The text has another form, an unknown operation, or too many vertices or edges.
@@ -61,7 +62,7 @@ def parse(architecture: str) -> Spec:
         vertices = [vertex.partition(":")[::2] for vertex in architecture.split(",")]
         _check(vertices)
     except ValueError as error:
-        raise ArchitectureError(f"architecture '{architecture[:100]}': {error}") from None
+        raise bad_architecture(architecture, error) from None
     columns = [edges.ljust(len(vertices) + 1, "0") for _, edges in [("input", ""), *vertices]]
     operations = ["input", *(_SHORT[name] for name, _ in vertices[:-1]), "output"]
     return Spec([[int(edge) for edge in row] for row in zip(*columns, strict=True)], operations)
@@ -80,7 +81,7 @@ def _check(vertices: Sequence[tuple[str, str]]) -> None:
 
 
 def text(matrix: Matrix, operations: Sequence[str]) -> str:
-    """Write a cell, the inverse of `parse`."""
+    """Return the text of a cell, the inverse of `parse`."""
     return ",".join(
         f"{operations[vertex].removesuffix('-bn-relu')}:{''.join(str(row[vertex]) for row in matrix[:vertex])}"
         for vertex in range(1, len(operations))
@@ -88,7 +89,7 @@ def text(matrix: Matrix, operations: Sequence[str]) -> str:
 
 
 def prune(matrix: Matrix, operations: Sequence[str]) -> Spec:
-    """Keep the vertices that lie on a path from input to output, in their order: the same network.
+    """Return the cell without the vertices that lie on no path from input to output. Its network is the same.
 
     Raises:
         ArchitectureError: No path leads from input to output.
@@ -102,13 +103,13 @@ def prune(matrix: Matrix, operations: Sequence[str]) -> Spec:
         if any(matrix[vertex][target] for target in reaching):
             reaching.add(vertex)
     if last not in reached:
-        raise ArchitectureError(f"architecture '{text(matrix, operations)[:100]}': no path from input to output")
+        raise bad_architecture(text(matrix, operations), "no path from input to output")
     kept = sorted(reached & reaching)
     return Spec([[matrix[s][t] for t in kept] for s in kept], [operations[vertex] for vertex in kept])
 
 
 def spec_hash(matrix: Matrix, operations: Sequence[str]) -> str:
-    """Return the published key of a pruned cell: 32 hexadecimal digits, the same for every order of its vertices.
+    """Return the published key of a pruned cell, 32 hexadecimal digits. It does not depend on the order of vertices.
 
     Ying et al., NAS-Bench-101, ICML 2019, section 2.1 and its released code.
     """
@@ -135,8 +136,9 @@ def _md5(content: str) -> str:
 def vertex_widths(matrix: Matrix, outputs: int) -> dict[int, int]:
     """Return the channels of every vertex between input and output of a pruned cell.
 
-    Vertices with an edge to the output share its channels, the first ones getting one of the remainder each; any other
-    has as many as the widest it feeds. So the order of the vertices matters: cells of one key can differ in size.
+    The vertices with an edge to the output share its channels; the first of them get one channel more if the division
+    leaves a remainder. Any other vertex has as many channels as the widest vertex that it feeds. So the order of the
+    vertices matters: cells with the same key can differ in size.
 
     Example:
         >>> vertex_widths(parse("conv3x3:1,conv1x1:11,conv1x1:010,maxpool3x3:1000,output:00111").matrix, 128)
@@ -155,22 +157,20 @@ def vertex_widths(matrix: Matrix, outputs: int) -> dict[int, int]:
 
 
 class ConvBnRelu(nn.Sequential):
-    """Convolution without bias, batch norm, ReLU; the resolution is kept.
+    """A convolution without bias, a batch norm and a ReLU.
 
-    It has the name that the PyTorch ports give it: some authors choose modules by "ReLU" in the name of their class.
+    The PyTorch ports use this class name. Some proxies choose modules whose class name contains "ReLU".
     """
 
-    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
-        super().__init__(
-            nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
-        )
+    def __init__(self, convolution: Conv) -> None:
+        super().__init__(convolution.build(), nn.BatchNorm2d(convolution.outputs), nn.ReLU())
 
 
 class Cell(nn.Module):
-    """The cell: every vertex is its operation on the sum of what comes in, the output a concatenation.
+    """The cell. Every vertex applies its operation to the sum of its edges. The output is a concatenation.
 
-    Every edge from the input is a 1 x 1 convolution of its own; the one to the output is added to the concatenation.
-    Other edges lose the last channel if their source has one more than their target.
+    Every edge from the input has its own 1 x 1 convolution. The edge from the input to the output is added to the
+    concatenation. Another edge loses the last channel if its source has one channel more than its target.
     """
 
     def __init__(self, spec: Spec, inputs: int, outputs: int) -> None:
@@ -181,7 +181,7 @@ class Cell(nn.Module):
         self.sources = {t: [s for s in inner if matrix[s][t]] for t in (*inner, last)}
         self.operations = nn.ModuleDict({str(t): _operation(operations[t], self.widths[t]) for t in inner})
         self.projections = nn.ModuleDict(
-            {str(t): ConvBnRelu(inputs, self.widths[t], 1) for t in (*inner, last) if matrix[0][t]}
+            {str(t): ConvBnRelu(Conv(inputs, self.widths[t], (1, 1))) for t in (*inner, last) if matrix[0][t]}
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -203,27 +203,27 @@ class Cell(nn.Module):
 def _operation(name: str, width: int) -> nn.Module:
     if name == "maxpool3x3":
         return nn.MaxPool2d(3, stride=1, padding=1)
-    return ConvBnRelu(width, width, _kernel(name))
+    return ConvBnRelu(_convolution(name, width))
 
 
-def _kernel(operation: str) -> int:
-    return 3 if operation == "conv3x3-bn-relu" else 1
+def _convolution(operation: str, width: int) -> Conv:
+    return Conv(width, width, (3, 3) if operation == "conv3x3-bn-relu" else (1, 1))
 
 
 class Network(nn.Module):
-    """A whole network: stem, three stacks of three cells with a halving of the resolution between, head.
+    """A whole network: stem, three stacks of three cells, head. The resolution halves between stacks.
 
-    Weights are drawn as in the PyTorch ports: convolutions with standard deviation sqrt(2 / (k^2 outputs)), the
+    The weights are drawn as in the PyTorch ports: convolutions with standard deviation sqrt(2 / (k^2 outputs)), the
     classifier with 0.01.
 
     Args:
-        spec: Its cell, pruned.
-        num_classes: Of the linear classifier.
+        spec: Pruned cell.
+        num_classes: Number of outputs of the classifier.
     """
 
     def __init__(self, spec: Spec, num_classes: int) -> None:
         super().__init__()
-        self.stem = ConvBnRelu(3, WIDTHS[0], 3)
+        self.stem = ConvBnRelu(Conv(3, WIDTHS[0], (3, 3)))
         self.layers = nn.ModuleList()
         inputs = WIDTHS[0]
         for outputs in WIDTHS:
@@ -249,8 +249,9 @@ class Network(nn.Module):
         return logits
 
 
-def _convolutions(spec: Spec, image_size: int) -> Iterator[Convolution]:
-    yield Convolution(27 * WIDTHS[0], WIDTHS[0], image_size)
+def _blocks(spec: Spec, image_size: int) -> Iterator[Block]:
+    """Yield all convolutions of a network."""
+    yield Block([Conv(3, WIDTHS[0], (3, 3))], image_size)
     inputs = WIDTHS[0]
     for stack, outputs in enumerate(WIDTHS):
         side = image_size >> stack
@@ -258,19 +259,19 @@ def _convolutions(spec: Spec, image_size: int) -> Iterator[Convolution]:
         for cell in range(CELLS_PER_STACK):
             for edge, operation, width in zip(spec.matrix[0], spec.operations, widths, strict=True):
                 if edge:
-                    yield Convolution((outputs if cell else inputs) * width, width, side)
+                    yield Block([Conv(outputs if cell else inputs, width, (1, 1))], side)
                 if operation.startswith("conv"):
-                    yield Convolution(_kernel(operation) ** 2 * width**2, width, side)
+                    yield Block([_convolution(operation, width)], side)
         inputs = outputs
 
 
 class NasBench101(ListedSpace):
-    """NAS-Bench-101, the networks of the user's table; any other cell can be built from its text."""
+    """NAS-Bench-101: the networks in the user's table. Any other cell can be built from its text."""
 
     name = "nb101"
     paper = "Ying et al., NAS-Bench-101, ICML 2019"
-    # The file does not say whose figures it holds. All are whole numbers of 9,984 images, so none is a mean of
-    # trainings; after 108 epochs none is below any training that NASLib's file shows of 17 of these networks.
+    # The file does not say what its accuracies are. Each is a whole number of 9,984 images, so none is a mean over
+    # trainings. NASLib's file has trainings of 17 of these networks. After 108 epochs, none of these is more accurate.
     truths: Mapping[str, Mapping[str, str]] = {
         "cifar10": {
             f"valid-{epochs}": f"validation accuracy after {epochs} epochs, one training of three, "
@@ -280,25 +281,22 @@ class NasBench101(ListedSpace):
     }
 
     def canonical(self, architecture: str) -> str:
-        """Return the text of the pruned cell; the vertices keep their order, as the channels depend on it."""
+        """Return the text of the pruned cell. The vertices keep their order, because the channels depend on it."""
         return text(*_pruned(architecture))
 
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
         return Network(_pruned(architecture), task.num_classes)
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters, the file's own for ten classes if the vertices are in the trained order."""
-        convolutions = _convolutions(_pruned(architecture), task.image_size)
-        return sum(c.weights + 2 * c.channels for c in convolutions) + (WIDTHS[-1] + 1) * task.num_classes
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network.
 
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates of one image, and one per class for the bias."""
-        convolutions = _convolutions(_pruned(architecture), task.image_size)
-        return sum(c.weights * c.side**2 for c in convolutions) + (WIDTHS[-1] + 1) * task.num_classes
+        With ten classes, the parameters equal those in the file if the vertices are in the order of the training.
+        """
+        return sizes(_blocks(_pruned(architecture), task.image_size), WIDTHS[-1], task.num_classes)
 
     def read_table(self) -> Table:
-        """Read the networks, each with the key of its cell, and their accuracies."""
+        """Read the networks and their accuracies, and check the key of each cell."""
         path = find(self.name, self.folder)
         return converted([path], self.name, VERSION, lambda: _read(path))
 
@@ -317,7 +315,7 @@ def _read(path: Path) -> Table:
         if (found := spec_hash(*spec)) != key:
             raise ValueError(f"expected a cell of key {found}, got key {key[:40]}")
         if key in keys:
-            raise ValueError(f"key {key} stands there twice")
+            raise ValueError(f"key {key} occurs twice")
         keys.add(key)
         return text(*spec), [100 * number(row[budget], (0.0, 1.0)) for budget in budgets]
 
@@ -326,7 +324,7 @@ def _read(path: Path) -> Table:
 
 
 def _stored(matrix: str, operations: str) -> Spec:
-    """Read a cell as the file has it, in JSON."""
+    """Read a cell from the JSON texts of its matrix and its operations."""
     rows, names = _json(matrix), _json(operations)
     size = len(names)
     if unknown := [name for name in names if name not in list(_LABELS)]:

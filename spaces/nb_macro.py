@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
-from ..errors import ArchitectureError, DataFileError, one_line
-from .space import SPACES, Convolution, Space, Truth
+from ..errors import DataFileError, bad_architecture
+from .convolutions import Block, Conv, ConvBN, output_side, sizes
+from .space import SPACES, Sizes, Space, Truth
+from .table import by_index, entry, reading
 
 STEM_CHANNELS = 32
 HEAD_CHANNELS = 1280
-#: Layers and width of every stage; its first layer halves the resolution and changes the width.
+#: Layers and width of every stage. The first layer of a stage halves the resolution and changes the width.
 STAGES = ((2, 64), (3, 128), (3, 256))
-#: Expansion and kernel of the inverted bottlenecks MB3_K3 and MB6_K5, by their digit; 0 is the identity.
+#: Expansion and kernel of the inverted bottlenecks by digit: 1 is MB3_K3, 2 is MB6_K5. The digit 0 is the identity.
 BOTTLENECKS = {"1": (3, 3), "2": (6, 5)}
 
+_STEM = Conv(3, STEM_CHANNELS, (3, 3))
+_HEAD = Conv(STAGES[-1][1], HEAD_CHANNELS, (1, 1))
 _LAYERS = 8
 _SOURCE = "nb-macro"
 _RUNS = 3
@@ -31,28 +34,44 @@ _FILE = "nas-bench-macro_cifar10.json"
 
 
 class Layer(NamedTuple):
-    """One of the eight layers: its digit, its widths and its stride."""
+    """One of the eight layers: its digit, the channels before and after it, and its stride."""
 
     choice: str
     inputs: int
     outputs: int
     stride: int
 
+    def convolutions(self) -> list[Conv]:
+        """Return the convolutions of the layer: three of a bottleneck; of an identity, one if it changes the shape."""
+        strides = (self.stride, self.stride)
+        if self.choice in BOTTLENECKS:
+            expansion, kernel = BOTTLENECKS[self.choice]
+            hidden = expansion * self.inputs
+            return [
+                Conv(self.inputs, hidden, (1, 1)),
+                Conv(hidden, hidden, (kernel, kernel), strides, groups=hidden),
+                Conv(hidden, self.outputs, (1, 1)),
+            ]
+        return [Conv(self.inputs, self.outputs, (1, 1), strides)] if self.changes_shape else []
+
+    @property
+    def changes_shape(self) -> bool:
+        """Whether the output has another shape than the input."""
+        return self.stride != 1 or self.inputs != self.outputs
+
 
 def layers(architecture: str) -> tuple[Layer, ...]:
-    """Read eight digits, the choices from the first layer to the last.
+    """Read eight digits, one for each layer from the first to the last.
 
     Raises:
-        ArchitectureError: The text is not eight digits of 0, 1 and 2.
+        ArchitectureError: The text does not consist of eight digits 0, 1 or 2.
 
     Example:
         >>> layers("22212202")[0]
         Layer(choice='2', inputs=32, outputs=64, stride=2)
     """
     if not re.fullmatch(r"[012]{8}", architecture):
-        raise ArchitectureError(
-            f"architecture '{architecture[:100]}': expected 8 digits, each 0 (identity), 1 (MB3_K3) or 2 (MB6_K5)"
-        )
+        raise bad_architecture(architecture, "expected 8 digits, each 0 (identity), 1 (MB3_K3) or 2 (MB6_K5)")
     choices = iter(architecture)
     width, found = STEM_CHANNELS, []
     for depth, outputs in STAGES:
@@ -63,10 +82,10 @@ def layers(architecture: str) -> tuple[Layer, ...]:
 
 
 def unique_text(architecture: str) -> str:
-    """Write the network with the identities of every stage moved to its end: 3,969 texts, one per distinct network.
+    """Return the text of the network's class: the identities of every stage are moved to its end.
 
-    Networks of the same text are the same function and were trained once. The first layer of a stage is never an
-    identity, whatever its digit, and keeps its place.
+    Networks with the same text are the same function and were trained once; there are 3,969 such texts. The first layer
+    of a stage changes the shape, so it is no identity even if its digit is 0. It keeps its place.
 
     Example:
         >>> unique_text("02001010")
@@ -81,30 +100,17 @@ def unique_text(architecture: str) -> str:
     return "".join(stages)
 
 
-class ConvBN(nn.Sequential):
-    """Convolution without bias, batch norm."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
-        super().__init__(
-            nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False),
-            nn.BatchNorm2d(outputs),
-        )
-
-
 class InvertedBottleneck(nn.Module):
-    """Expand by a 1 x 1, filter every channel, project by a 1 x 1; the input is added where the shapes agree."""
+    """An expansion by a 1 x 1 convolution, a depthwise convolution, and a projection by a 1 x 1 convolution.
 
-    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int, kernel: int) -> None:
+    The input is added to the output if both have the same shape.
+    """
+
+    def __init__(self, layer: Layer) -> None:
         super().__init__()
-        hidden = expansion * inputs
-        self.conv = nn.Sequential(
-            ConvBN(inputs, hidden, 1),
-            nn.ReLU(),
-            ConvBN(hidden, hidden, kernel, stride, groups=hidden),
-            nn.ReLU(),
-            ConvBN(hidden, outputs, 1),
-        )
-        self.residual = stride == 1 and inputs == outputs
+        expand, filter_, project = map(ConvBN, layer.convolutions())
+        self.conv = nn.Sequential(expand, nn.ReLU(), filter_, nn.ReLU(), project)
+        self.residual = not layer.changes_shape
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(N, inputs, H, W)` to `(N, outputs, H / stride, W / stride)`."""
@@ -116,15 +122,15 @@ class Network(nn.Module):
     """A whole network: stem, eight layers in three stages, head.
 
     Args:
-        architecture: Its eight digits.
-        num_classes: Of the linear classifier.
+        architecture: Text of eight digits.
+        num_classes: Number of outputs of the classifier.
     """
 
     def __init__(self, architecture: str, num_classes: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(ConvBN(3, STEM_CHANNELS, 3), nn.ReLU())
-        self.layers = nn.Sequential(*map(_layer, layers(architecture)))
-        self.head = nn.Sequential(ConvBN(STAGES[-1][1], HEAD_CHANNELS, 1), nn.ReLU())
+        self.stem = nn.Sequential(ConvBN(_STEM), nn.ReLU())
+        self.layers = nn.Sequential(*map(_build, layers(architecture)))
+        self.head = nn.Sequential(ConvBN(_HEAD), nn.ReLU())
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(HEAD_CHANNELS, num_classes)
 
@@ -135,32 +141,23 @@ class Network(nn.Module):
         return logits
 
 
-def _layer(layer: Layer) -> nn.Module:
-    choice, inputs, outputs, stride = layer
-    if choice in BOTTLENECKS:
-        return InvertedBottleneck(inputs, outputs, stride, *BOTTLENECKS[choice])
-    return nn.Identity() if stride == 1 and inputs == outputs else ConvBN(inputs, outputs, 1, stride)
+def _build(layer: Layer) -> nn.Module:
+    if layer.choice in BOTTLENECKS:
+        return InvertedBottleneck(layer)
+    return ConvBN(*layer.convolutions()) if layer.changes_shape else nn.Identity()
 
 
-def _convolutions(architecture: str, image_size: int) -> Iterator[Convolution]:
+def _blocks(architecture: str, image_size: int) -> Iterator[Block]:
+    """Yield all convolutions of a network."""
     side = image_size
-    yield Convolution(27 * STEM_CHANNELS, STEM_CHANNELS, side)
-    for choice, inputs, outputs, stride in layers(architecture):
-        smaller = -(-side // stride)
-        if choice in BOTTLENECKS:
-            expansion, kernel = BOTTLENECKS[choice]
-            hidden = expansion * inputs
-            yield Convolution(inputs * hidden, hidden, side)
-            yield Convolution(kernel**2 * hidden, hidden, smaller)
-            yield Convolution(hidden * outputs, outputs, smaller)
-        elif stride != 1 or inputs != outputs:
-            yield Convolution(inputs * outputs, outputs, smaller)
-        side = smaller
-    yield Convolution(STAGES[-1][1] * HEAD_CHANNELS, HEAD_CHANNELS, side)
+    convolutions = (convolution for layer in layers(architecture) for convolution in layer.convolutions())
+    for convolution in (_STEM, *convolutions, _HEAD):
+        yield Block([convolution], side)
+        side = output_side(side, convolution.stride[0])
 
 
 class NasBenchMacro(Space):
-    """NAS-Bench-Macro; an index is the eight digits read as a number of base three."""
+    """NAS-Bench-Macro. An index is the eight digits, read as a number of base three."""
 
     name = "nb_macro"
     size = 3**_LAYERS
@@ -186,55 +183,37 @@ class NasBenchMacro(Space):
         return Network(architecture, task.num_classes)
 
     def read_truth(self, task: str, which: str) -> Truth:
-        """Read accuracies by index from the benchmark's own file."""
-        runs = _read(find(_SOURCE, self.folder), self)
-        values = runs.mean(axis=1) if which == "test-mean" else runs[:, int(which.rpartition("-")[2]) - 1].copy()
-        return Truth(f"{task}/{which}", self.truths[task][which], values)
+        """Read accuracies in the order of the index, from the benchmark's own file."""
+        path = find(_SOURCE, self.folder)
+        runs = range(_RUNS) if which == "test-mean" else [int(which.rpartition("-")[2]) - 1]
+        rows = ((index, float(np.mean([found[run] for run in runs]))) for index, found in _read(path, self.index))
+        return Truth(f"{task}/{which}", self.truths[task][which], by_index(path, rows, self.size))
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters, the file's own for ten classes."""
-        convolutions = _convolutions(architecture, 1)
-        return sum(c.weights + 2 * c.channels for c in convolutions) + (HEAD_CHANNELS + 1) * task.num_classes
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network.
 
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates: the file's `flops`, which leave the bias out, and one per class."""
-        convolutions = _convolutions(architecture, task.image_size)
-        return sum(c.weights * c.side**2 for c in convolutions) + (HEAD_CHANNELS + 1) * task.num_classes
+        With ten classes, the parameters equal those in the file. The file's `flops` do not count the biases of the
+        classifier; the multiply-accumulates here count one per class.
+        """
+        return sizes(_blocks(architecture, task.image_size), HEAD_CHANNELS, task.num_classes)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise ValueError("a name stands there twice")
+        raise ValueError("a name occurs twice")
     return record
 
 
-def _read(path: Path, space: NasBenchMacro) -> NDArray[np.float64]:
-    """Read the test accuracies `(6561, 3)` in percent, by index."""
-    try:
+def _read(path: Path, index: Callable[[str], int]) -> Iterator[tuple[int, list[float]]]:
+    """Yield the index of each network and its three accuracies in percent."""
+    with reading(path, "JSON"):
         table = json.loads(path.read_bytes(), object_pairs_hook=_once)
-    except OSError as error:
-        raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataFileError(
-            f"data file {path} is torn or not JSON ({one_line(str(error))[:100]}): get it anew"
-        ) from None
     if not isinstance(table, dict):
         raise DataFileError(f"data file {path}: expected networks with a test_acc, got {type(table).__name__}")
-    values = np.full((space.size, _RUNS), np.nan)
     for architecture, record in table.items():
-        try:
-            values[space.index(architecture)] = _accuracies(record)
-        except (ArchitectureError, ValueError, TypeError, KeyError) as error:
-            raise DataFileError(
-                f"data file {path}, network '{architecture[:40]}': expected a test_acc of three accuracies above 0 and "
-                f"up to 100 % ({type(error).__name__}: {error})"
-            ) from None
-    if missing := int(np.isnan(values[:, 0]).sum()):
-        raise DataFileError(
-            f"data file {path}: {missing} of {space.size} networks are missing; the file is torn: get it anew"
-        )
-    return values
+        with entry(path, f", network '{architecture[:40]}'", "a test_acc of three accuracies above 0 and up to 100 %"):
+            yield index(architecture), _accuracies(record)
 
 
 def _accuracies(record: Mapping[str, Any]) -> list[float]:

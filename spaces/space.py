@@ -1,4 +1,4 @@
-"""What a benchmark space is: networks with an index, a text, a builder, sizes and trained accuracies."""
+"""The base classes of benchmark spaces: networks with an index, a text, a builder, sizes and trained accuracies."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from torch import Tensor, nn
 
 from ..datasets.files.registry import data_folder
 from ..datasets.tasks import Task
-from ..errors import ArchitectureError, ConfigError, unknown_name
+from ..errors import ArchitectureError, ConfigError, bad_architecture, unknown_name
 from ..registry import Registry
 from .table import Table
 
 
 @dataclass(frozen=True)
 class Truth:
-    """Trained accuracies of a whole space.
+    """The trained accuracies of a whole space.
 
     Attributes:
-        name: Task and accuracy (`cifar10/test-200`), part of the identity of every result.
-        label: In words: set, epochs, seeds, and the file that holds it.
-        values: By index, higher is better; float64, in percent unless the label says otherwise; NaN where the file has
-            none.
+        name: Task and accuracy (`cifar10/test-200`), which are part of the identity of every result.
+        label: Description of the accuracy: set, epochs, seeds, and the file that holds it.
+        values: Accuracies in the order of the index, float64, in percent unless the label says otherwise. Higher is
+            better; NaN if the file has no accuracy of a network.
     """
 
     name: str
@@ -37,24 +37,23 @@ class Truth:
     values: NDArray[np.float64]
 
 
-class Convolution(NamedTuple):
-    """What a convolution and its batch norm cost: weights, channels of the norm, and the side of the output map."""
+class Sizes(NamedTuple):
+    """The parameters of a network, and its multiply-accumulates for one image."""
 
-    weights: int
-    channels: int
-    side: int
+    params: int
+    macs: int
 
 
 class Space(ABC):
-    """A benchmark space. Architectures are texts; their index is the official one, or the row of the user's file.
+    """A benchmark space. Architectures are texts. Their index is the official one, or the row in the user's file.
 
     Args:
-        folder: The data folder; by default `ZCBENCH_DATA` or the user's data directory.
+        folder: Data folder; by default `ZCBENCH_DATA` or the user's data directory.
     """
 
     name: str
     paper: str
-    #: Accuracies by task (`cifar10`), each a name and a one-line description; the first is the default.
+    #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default.
     truths: Mapping[str, Mapping[str, str]]
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -63,7 +62,7 @@ class Space(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many networks."""
+        """The number of networks."""
 
     @abstractmethod
     def architecture(self, index: int) -> str:
@@ -78,12 +77,12 @@ class Space(ABC):
         """Return the index of a text.
 
         Raises:
-            ArchitectureError: The text is no network of this space.
+            ArchitectureError: The text does not describe a network of this space.
         """
 
     @abstractmethod
     def network(self, architecture: str, task: Task) -> nn.Module:
-        """Build the network, initialised as the benchmark's code does from torch's global random state.
+        """Build a network. As in the benchmark's code, torch's global random state draws its initial weights.
 
         Raises:
             ArchitectureError: The text does not describe a network.
@@ -97,19 +96,17 @@ class Space(ABC):
             DataFileError: The file is absent or faulty.
         """
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters; spaces with a closed form override this count of a network without data."""
-        with torch.device("meta"):
-            return sum(parameter.numel() for parameter in self.network(architecture, task).parameters())
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network, counted on the built network. Spaces with a closed form override this.
 
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates of one image, and one operation per bias, as the proxy `macs` counts them."""
-        total = 0
+        Multiply-accumulates are counted as by the proxy `macs`: a bias counts as one operation per output.
+        """
+        macs = 0
 
         def count(layer: nn.Module, _: Any, output: Tensor) -> None:
-            nonlocal total
+            nonlocal macs
             weight, bias = layer.get_parameter("weight"), layer._parameters["bias"]
-            total += output.numel() * (weight[0].numel() + (bias is not None))
+            macs += output.numel() * (weight[0].numel() + (bias is not None))
 
         with torch.device("meta"), torch.no_grad():
             network = self.network(architecture, task).eval()
@@ -117,37 +114,48 @@ class Space(ABC):
                 if isinstance(module, nn.Conv2d | nn.Linear):
                     module.register_forward_hook(count)
             network(torch.empty(1, *task.shape))
-        return total
+        return Sizes(sum(parameter.numel() for parameter in network.parameters()), macs)
+
+    def params(self, architecture: str, task: Task) -> int:
+        """Return the number of parameters of a network."""
+        return self.sizes_of(architecture, task).params
+
+    def macs(self, architecture: str, task: Task) -> int:
+        """Return the multiply-accumulates of a network for one image."""
+        return self.sizes_of(architecture, task).macs
 
     def traits(self, architecture: str) -> Mapping[str, float]:
-        """Return what groups of networks are made by, such as the number of convolutions; the same names for all."""
+        """Return properties that networks are grouped by, such as the number of convolutions.
+
+        All networks of a space have the same properties.
+        """
         del architecture
         return {}
 
     def build(self, architecture: str, task: Task, seed: int) -> nn.Module:
-        """Build the network in its initialisation drawn from `seed`; the global state is left alone."""
+        """Build a network whose initial weights are drawn from `seed`. The global random state does not change."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             return self.network(architecture, task)
 
     def sample(self, count: int, seed: int = 0) -> list[int]:
-        """Draw distinct indices, the first ones of a fixed shuffle, so that smaller samples are part of larger ones.
+        """Draw distinct indices. They are the first ones of a fixed shuffle, so a larger sample contains a smaller one.
 
         Raises:
             ConfigError: The count is not between 1 and the size of the space.
         """
         if not 1 <= count <= self.size:
             raise ConfigError(f"sample: expected 1 to {self.size} networks of {self.name}, got {count}")
-        # RandomState's stream is frozen for good; the newer generators may change with numpy.
+        # The stream of RandomState never changes. Newer generators may change with a version of numpy.
         shuffled = np.random.RandomState(seed).permutation(self.size)
         return [int(index) for index in shuffled[:count]]
 
     def truth(self, task: str, which: str = "default") -> Truth:
-        """Return accuracies for a task, `default` being the first the space offers.
+        """Return the accuracies of a task; `default` is the first one in `truths`.
 
         Raises:
-            ConfigError: The space was not trained on that task.
-            UnknownNameError: It has no accuracy of that name.
+            ConfigError: The space has no accuracies for that task.
+            UnknownNameError: The space has no accuracy of that name.
             DataFileError: The file is absent or faulty.
         """
         if task not in self.truths:
@@ -160,10 +168,10 @@ class Space(ABC):
         return self.read_truth(task, which)
 
     def check_index(self, index: int) -> int:
-        """Return an index of the space.
+        """Return the given index if it is one of the space.
 
         Raises:
-            ArchitectureError: It is not one of 0 to size - 1.
+            ArchitectureError: The index is not one of 0 to size - 1.
         """
         if not 0 <= index < self.size:
             raise ArchitectureError(f"index: expected 0 to {self.size - 1}, got {index}")
@@ -171,14 +179,14 @@ class Space(ABC):
 
 
 class ListedSpace(Space):
-    """A space of which the user has a list: an index is a row of the table, whose columns are the accuracies.
+    """A space of which the user has a list. An index is a row of the table, whose columns are the accuracies.
 
-    Networks that are not listed can be built all the same, from their text.
+    A network that is not in the list can be built too, from its text.
     """
 
     @abstractmethod
     def read_table(self) -> Table:
-        """Read the networks and their accuracies, columns named `task/which`.
+        """Read the networks and their accuracies; the columns have names of the form `task/which`.
 
         Raises:
             DataFileError: The file is absent or faulty.
@@ -186,15 +194,15 @@ class ListedSpace(Space):
 
     @abstractmethod
     def canonical(self, architecture: str) -> str:
-        """Return the text as the table has it.
+        """Return the text in the spelling of the table.
 
         Raises:
-            ArchitectureError: It does not describe a network.
+            ArchitectureError: The text does not describe a network.
         """
 
     @functools.cached_property
     def table(self) -> Table:
-        """The table, read when it is first asked for."""
+        """The table, which is read at the first use."""
         return self.read_table()
 
     @functools.cached_property
@@ -203,7 +211,7 @@ class ListedSpace(Space):
 
     @property
     def size(self) -> int:
-        """How many networks the table lists."""
+        """The number of networks in the table."""
         return len(self.table.architectures)
 
     def architecture(self, index: int) -> str:
@@ -214,9 +222,8 @@ class ListedSpace(Space):
         """Return the row of a text."""
         text = self.canonical(architecture)
         if text not in self._rows:
-            raise ArchitectureError(
-                f"architecture '{architecture[:100]}': a network of this kind, but none of the {self.size} in "
-                f"{self.table.path}"
+            raise bad_architecture(
+                architecture, f"the network is valid, but none of the {self.size} in {self.table.path}"
             )
         return self._rows[text]
 
@@ -226,5 +233,5 @@ class ListedSpace(Space):
         return Truth(name, self.truths[task][which], self.table.columns[name])
 
 
-#: Benchmark spaces, each made from the data folder.
+#: All benchmark spaces by name: functions that make the space from the data folder.
 SPACES: Registry[Callable[[Path | None], Space]] = Registry("space")

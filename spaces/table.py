@@ -1,4 +1,4 @@
-"""Tables of networks and their accuracies: streamed from text, checked, converted once where they are large."""
+"""Tables of networks and their accuracies: read from text, checked, and converted to Parquet if they are large."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import csv
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,22 +18,22 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..atomic import write_atomically
-from ..errors import ArchitectureError, DataFileError
+from ..errors import DataFileError, one_line
 
 T = TypeVar("T")
 
-#: What an accuracy in percent may be: above the first, up to the second. A network that says nothing has its chance.
+#: Bounds of an accuracy in percent: above 0, because even a network that guesses is sometimes right, and up to 100.
 PERCENT = (0.0, 100.0)
 
 
 @dataclass(frozen=True)
 class Table:
-    """The networks of a file, in its order.
+    """The networks of a file, in the order of the file.
 
     Attributes:
-        path: The file.
-        architectures: One text per row, no two equal.
-        columns: Accuracies by name, float64 by row; NaN where the file has none.
+        path: Path of the file.
+        architectures: One text per row; all texts differ.
+        columns: Accuracies by name, one float64 per row; NaN if the file has no accuracy of a network.
     """
 
     path: Path
@@ -40,49 +41,67 @@ class Table:
     columns: Mapping[str, NDArray[np.float64]]
 
 
+@contextmanager
+def reading(path: Path, form: str) -> Iterator[None]:
+    """Turn faults of a data file into a `DataFileError`: it cannot be read, is torn, or is not in the format `form`."""
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError, csv.Error) as error:
+        raise DataFileError(
+            f"data file {path} is torn or not {form} ({one_line(str(error))[:100]}): get it anew"
+        ) from None
+
+
+@contextmanager
+def entry(path: Path, where: str, expected: str) -> Iterator[None]:
+    """Turn faults of one entry of a data file into a `DataFileError`; `where` is its position (", record 3")."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        fault = f"{type(error).__name__}: {str(error)[:250]}"
+        raise DataFileError(f"data file {path}{where}: expected {expected} ({fault})") from None
+
+
 def read_csv(
     path: Path, needed: Collection[str], read: Callable[[Mapping[str, str]], T], header: Collection[str] | None = None
 ) -> Iterator[T]:
-    """Stream the rows of a table of text through `read`.
+    """Yield the result of `read` for each row of a table of text.
 
     Args:
-        path: The file.
+        path: Path of the file.
         needed: Columns that must be there.
-        read: Makes of a row what is wanted; what it raises is reported with the line.
-        header: Names of the columns where the file has none.
+        read: Function of a row. If it fails, the error names the line.
+        header: Names of the columns if the file has no header.
 
     Raises:
         DataFileError: The file cannot be read, is no table, lacks a column, or `read` fails on a row.
     """
-    try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            rows = csv.DictReader(stream, fieldnames=None if header is None else list(header), strict=True)
-            if missing := set(needed) - set(rows.fieldnames or ()):
-                found = ", ".join(rows.fieldnames or ("nothing",))
+    with reading(path, "a table of text"), path.open(newline="", encoding="utf-8") as stream:
+        rows = csv.DictReader(stream, fieldnames=None if header is None else list(header), strict=True)
+        if missing := set(needed) - set(rows.fieldnames or ()):
+            found = ", ".join(rows.fieldnames or ("nothing",))
+            raise DataFileError(
+                f"data file {path}: expected columns {', '.join(sorted(missing))[:200]}, got {found[:80]}"
+            )
+        for row in rows:
+            try:
+                if None in row or None in row.values():
+                    raise ValueError(f"expected {len(rows.fieldnames or ())} fields")
+                yield read(row)
+            except (LookupError, TypeError, ValueError) as error:
+                reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
                 raise DataFileError(
-                    f"data file {path}: expected columns {', '.join(sorted(missing))[:200]}, got {found[:80]}"
-                )
-            for row in rows:
-                try:
-                    if None in row or None in row.values():
-                        raise ValueError(f"expected {len(rows.fieldnames or ())} fields")
-                    yield read(row)
-                except (ArchitectureError, LookupError, TypeError, ValueError) as error:
-                    reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
-                    raise DataFileError(
-                        f"data file {path}, line {rows.line_num}: {reason}; the file is torn: get it anew"
-                    ) from None
-    except OSError as error:
-        raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataFileError(f"data file {path} is not a table of text ({error}): get it anew") from None
+                    f"data file {path}, line {rows.line_num}: {reason}; the file is torn: get it anew"
+                ) from None
 
 
 def number(text: str, bounds: tuple[float, float] = PERCENT) -> float:
-    """Read an accuracy, above the first bound and up to the second.
+    """Read an accuracy that lies above the first bound and is at most the second.
 
     Raises:
-        ValueError: It is no number or out of bounds.
+        ValueError: The text is no number, or the number is out of bounds.
     """
     value = float(text)
     low, high = bounds
@@ -92,15 +111,15 @@ def number(text: str, bounds: tuple[float, float] = PERCENT) -> float:
 
 
 def by_index(path: Path, rows: Iterable[tuple[int, float]], size: int) -> NDArray[np.float64]:
-    """Put accuracies in the order of the index.
+    """Return accuracies in the order of the index.
 
     Raises:
-        DataFileError: An index is missing or stands there twice.
+        DataFileError: An index is missing or occurs twice.
     """
     values = np.full(size, np.nan)
     for index, accuracy in rows:
         if not np.isnan(values[index]):
-            raise DataFileError(f"data file {path}: network {index} stands there twice")
+            raise DataFileError(f"data file {path}: network {index} occurs twice")
         values[index] = accuracy
     if missing := int(np.isnan(values).sum()):
         raise DataFileError(
@@ -109,20 +128,44 @@ def by_index(path: Path, rows: Iterable[tuple[int, float]], size: int) -> NDArra
     return values
 
 
+def read_column(
+    path: Path,
+    architecture: str,
+    accuracy: str,
+    index: Callable[[str], int],
+    size: int,
+    bounds: tuple[float, float] = PERCENT,
+) -> NDArray[np.float64]:
+    """Return one column of accuracies of a table of text, in the order of the index.
+
+    Args:
+        path: Path of the file.
+        architecture: Name of the column with the architectures.
+        accuracy: Name of the column with the accuracies.
+        index: Function that returns the index of an architecture.
+        size: Number of networks in the space.
+        bounds: Bounds of the accuracies, as in `number`.
+    """
+    rows = read_csv(
+        path, (architecture, accuracy), lambda row: (index(row[architecture]), number(row[accuracy], bounds))
+    )
+    return by_index(path, rows, size)
+
+
 def table(
     path: Path, names: Collection[str], rows: Iterable[tuple[str, Collection[float]]], *, repeated: bool = False
 ) -> Table:
-    """Make a table of rows: the text of a network and its accuracies in the order of `names`.
+    """Make a table from rows, each the text of a network and its accuracies in the order of `names`.
 
     Raises:
-        DataFileError: A network stands there twice (unless `repeated`, where the first row counts), or none does.
+        DataFileError: There are no networks, or a network occurs twice. If `repeated`, its first row counts instead.
     """
     found: dict[str, tuple[float, ...]] = {}
     for architecture, accuracies in rows:
         if architecture in found:
             if repeated:
                 continue
-            raise DataFileError(f"data file {path}: {architecture[:80]} stands there twice")
+            raise DataFileError(f"data file {path}: {architecture[:80]} occurs twice")
         found[architecture] = tuple(accuracies)
     if not found:
         raise DataFileError(f"data file {path} lists no networks: get it anew")
@@ -131,25 +174,26 @@ def table(
 
 
 def converted(originals: Sequence[Path], name: str, version: int, read: Callable[[], Table]) -> Table:
-    """Read a large table once and keep it as Parquet; later calls read that, which takes milliseconds.
+    """Read a large table once and keep it as Parquet. Later calls read this copy, which takes milliseconds.
 
-    The copy lies in `.zcbench/` beside the original, or in the user's cache where that folder cannot be written. Its
-    name is the hash of the original's bytes and of the reader's version, so it never stands for another file; one that
-    is torn is made anew, and older ones of the same name are removed.
+    The copy lies in `.zcbench/` beside the originals, or in the user's cache if that folder cannot be written. Its
+    file name has a hash of the originals' bytes and of the reader's version, so it never stands for other files. A torn
+    copy is made again. Older copies of the same name are removed.
 
     Args:
-        originals: The files that `read` reads, in one folder.
-        name: What to call the copy.
-        version: Of the reader: goes up when the same files give another table.
-        read: Reads the originals.
+        originals: Files that `read` reads; all lie in one folder.
+        name: Name of the copy.
+        version: Version of the reader, which goes up when the same files give another table.
+        read: Function that reads the originals.
 
     Raises:
-        DataFileError: What `read` raises, or an original cannot be read.
+        DataFileError: An original cannot be read, or `read` fails.
     """
     digest = _digest(originals, name, version)
     folder = originals[0].parent
     places = [platformdirs.user_cache_path("zcbench") / "tables"]
-    if folder.stat().st_mode & 0o222:  # whoever may do everything respects a folder that is not to be written
+    # The mode decides, because root could write to a read-only folder too.
+    if folder.stat().st_mode & 0o222:
         places.insert(0, folder / ".zcbench")
     for place in places:
         if (copy := _copy(place / f"{name}-{digest}.parquet", digest, folder)) is not None:
@@ -163,7 +207,7 @@ def converted(originals: Sequence[Path], name: str, version: int, read: Callable
         with contextlib.suppress(OSError):
             place.mkdir(parents=True, exist_ok=True)
             write_atomically(place / f"{name}-{digest}.parquet", content.getvalue().to_pybytes())
-            if place.parent == folder:  # the cache may hold conversions of other folders
+            if place.parent == folder:  # in the cache, the older copies may belong to other folders
                 for old in place.glob(f"{name}-*.parquet"):
                     if digest not in old.name:
                         old.unlink(missing_ok=True)
@@ -183,7 +227,7 @@ def _digest(originals: Sequence[Path], name: str, version: int) -> str:
 
 
 def _copy(path: Path, digest: str, folder: Path) -> Table | None:
-    """Read a conversion; None where there is none, or it is not what it says."""
+    """Read a copy. Return None if it does not exist, is torn, or has another digest."""
     try:
         kept = pq.ParquetFile(path, page_checksum_verification=True).read()
         metadata = kept.schema.metadata or {}
@@ -192,7 +236,7 @@ def _copy(path: Path, digest: str, folder: Path) -> Table | None:
         architectures, *columns = kept.columns
         named = zip(kept.column_names[1:], columns, strict=True)
         values = {name: np.array(column.to_numpy(), dtype=np.float64) for name, column in named}
-        # The same files may lie elsewhere by now.
+        # The originals may have been moved since the copy was made.
         original = folder / Path(metadata[b"zcbench.path"].decode()).name
         return Table(original if original.exists() else folder, tuple(architectures.to_pylist()), values)
     except (OSError, ValueError, KeyError, pa.ArrowException):

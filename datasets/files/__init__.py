@@ -1,1 +1,1 @@
-"""Data files: the registry of what there is, downloads, archives, and readers that execute nothing."""
+"""Data files: the registry of what there is, checks, downloads, archives, and readers that run nothing from a file."""

@@ -1,4 +1,4 @@
-"""Downloads data files: resumed where they stopped, verified before they are used, never over a file that is there."""
+"""Downloads of data files. They resume where they stopped, are verified before use, and overwrite no file."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from ...errors import AbsentFileError, DataFileError, one_line
-from .registry import SUMS, Archive, DataFile, Source, check, digests, is_page, part_of, recorded
+from .checks import SUMS, check, digests, is_page, part_of, recorded
+from .registry import Archive, DataFile, Source
 from .unpack import unpack
 
-#: Told the bytes that arrived, and of how many altogether.
+#: A function of the number of bytes that have just arrived and of the expected total.
 Progress = Callable[[int, int], None]
 
 _CHUNK = 1 << 18
 _TIMEOUT_S = 60.0
-#: Bytes that an archive of unstated size may have.
+#: Limit in bytes for an archive whose size is not stated.
 _LARGEST = 1 << 33
 
 
 def get(
     source: Source, folder: Path, *, progress: Progress | None = None, tell: Callable[[str], None] | None = None
 ) -> list[Path]:
-    """Download the files of a source that are absent and return the paths of those that are new.
+    """Download the absent files of a source and return the paths of the new files.
 
-    A file is written beside its place as `NAME.part`, which a later call goes on from, and takes its place when its
-    size and checksum are the official ones. Where the owner of an archive states no checksum, its members have to be
-    whole by their own checksums, and the sha256 of all that came is kept beside them in `SHA256SUMS`.
+    Each file is first written as `NAME.part`; a later call continues that file. When its size and its checksum are the
+    official ones, it gets its name. If the owner of an archive states no checksum, the archive's own checksums must
+    hold, and the sha256 of every unpacked file is written to `SHA256SUMS` beside it.
 
     Args:
-        source: What to get.
-        folder: The data folder.
-        progress: Told the bytes that arrived, and of how many.
-        tell: Told what a person should know of what came.
+        source: Source to download.
+        folder: Data folder.
+        progress: Function that is called with the bytes that have just arrived and the expected total.
+        tell: Function that is called with each remark about the download that a person should read.
 
     Raises:
-        DataFileError: It has no address, cannot be reached, sends something else, or a file that differs is in the way.
+        DataFileError: The source has no address, cannot be reached, sends another file, or a different file already
+            has the name.
     """
-    # The official file is what was asked for, so even a known subset is in the way.
+    # The user wants the official file, so a known subset counts as a different file here.
     official = replace(source, files=tuple(replace(file, subsets=()) for file in source.files))
     found = check(official, folder, hashed=True)
     absent = [(each.path, file) for each, file in zip(found, source.files, strict=True) if each.state == "absent"]
@@ -114,19 +116,19 @@ def _get_archive(
 
 
 def _record(unpacked: Sequence[tuple[Path, DataFile]], origin: str) -> None:
-    """Write down what came, so that a later check can tell whether it is still the same."""
+    """Write the checksums of unpacked files to `SHA256SUMS`, so that a later check can compare with them."""
     for folder in {path.parent for path, _ in unpacked}:
         sums = recorded(folder) | {
             path.name: digests(part_of(path))["sha256"] for path, _ in unpacked if path.parent == folder
         }
         part = part_of(folder / SUMS)
-        # `sha256sum --check` passes over the first line.
+        # `sha256sum --check` ignores the first line.
         part.write_text(f"# {origin}\n" + "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)), "utf-8")
         part.replace(folder / SUMS)
 
 
 def _verify(part: Path, file: DataFile) -> None:
-    """Remove what arrived where it is not the official file; no digest known is no difference."""
+    """Remove a downloaded file if its checksum is not the official one; a file without official checksum stays."""
     algorithm = "sha256" if file.sha256 else "md5"
     expected = file.sha256 or file.md5
     if not expected:
@@ -139,7 +141,7 @@ def _verify(part: Path, file: DataFile) -> None:
 
 @contextmanager
 def _parts_removed(wanted: Sequence[tuple[Path, DataFile]]) -> Iterator[None]:
-    """Leave nothing half unpacked behind."""
+    """Remove all `.part` files of the wanted files at the end."""
     try:
         yield
     finally:
@@ -148,7 +150,7 @@ def _parts_removed(wanted: Sequence[tuple[Path, DataFile]]) -> Iterator[None]:
 
 
 def _fetch(url: str, path: Path, size: int | None, progress: Progress | None) -> Path:
-    """Download to `NAME.part`, going on from what is there, and return it."""
+    """Download to `NAME.part`, continue that file if it exists, and return its path."""
     if urlsplit(url).scheme not in {"http", "https"}:
         raise DataFileError(f"expected an http or https address, got {url}")
     part = part_of(path)
@@ -172,7 +174,7 @@ def _receive(url: str, part: Path, have: int, size: int | None, progress: Progre
             raise
         error.close()
         if size is None and error.headers.get("Content-Range") == f"bytes */{have}":
-            return  # all of it is there
+            return  # the file is already complete
         raise _drop(url, part) from None
     with answer:
         begin, announced = _span(answer)
@@ -188,10 +190,10 @@ def _receive(url: str, part: Path, have: int, size: int | None, progress: Progre
         written = begin
         if progress:
             progress(written, total)
-        # Written by position: two that download at the same time write the same bytes to the same place.
+        # Bytes are written by position, so two downloads at the same time write the same bytes to the same place.
         with part.open("r+b" if begin else "wb") as stream:
             stream.seek(begin)
-            # What has come is written before more is waited for, so that a server that stalls costs none of it.
+            # read1 returns the bytes that have arrived and waits for no more, so they are kept if the server stalls.
             while (announced is None or written < total) and (chunk := answer.read1(_CHUNK)):
                 written += len(chunk)
                 if written > total:
@@ -210,7 +212,7 @@ def _receive(url: str, part: Path, have: int, size: int | None, progress: Progre
 
 
 def _span(answer: http.client.HTTPResponse) -> tuple[int, int | None]:
-    """Return where in the file an answer begins, and how many bytes the whole file has where that is said."""
+    """Return the position in the file where an answer begins, and the size of the whole file if it is stated."""
     if answer.status == HTTPStatus.PARTIAL_CONTENT:
         said = re.fullmatch(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)", str(answer.headers.get("Content-Range")))
         return (int(said[1]), None if said[2] == "*" else int(said[2])) if said else (-1, None)
@@ -224,12 +226,12 @@ def _drop(url: str, part: Path) -> DataFileError:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows the web alone, and never from https to anything less."""
+    """Redirects to http and https only, and never from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        """Return the request that follows, unless it is refused."""
+        """Return the redirected request, unless the new address is not allowed."""
         if urlsplit(newurl).scheme not in {"https", urlsplit(req.full_url).scheme}:
             fp.close()
             raise DataFileError(f"{req.full_url} is refused: it leads to {newurl[:200]}, expected an https address")
@@ -241,6 +243,7 @@ _OPENER = urllib.request.build_opener(_Redirects)
 
 @contextmanager
 def _faults_named(url: str, part: Path) -> Iterator[None]:
+    """Turn faults of the network and of the disk into one-line errors with the address or the path."""
     try:
         yield
     except urllib.error.HTTPError as error:

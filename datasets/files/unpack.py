@@ -1,4 +1,4 @@
-"""Takes files out of archives: those that were asked for, to where they belong, whatever else an archive says."""
+"""Archives: takes the wanted files out of a zip or a tar, and writes only to the paths of these files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from ...errors import AbsentFileError, DataFileError, one_line
-from .registry import DataFile, part_of
+from .checks import part_of
+from .registry import DataFile
 
 _CHUNK = 1 << 18
-#: Times the size of an archive that its content may have; tables of text come to ten, a bomb to a thousand.
+#: Limit for the unpacked size divided by the size of the archive: tables of text reach ten, a zip bomb a thousand.
 _RATIO = 100
 _TORN = (
     zipfile.BadZipFile,
@@ -39,7 +40,7 @@ _TORN = (
 
 @dataclass(frozen=True)
 class _Member:
-    """What an archive says of one of its members; `oddity` is empty for files and folders."""
+    """One member of an archive; `oddity` says why it is refused and is empty for files and folders."""
 
     name: str
     size: int
@@ -50,20 +51,20 @@ class _Member:
 def unpack(
     packed: Path, wanted: Sequence[tuple[Path, DataFile]], *, zipped: bool, complete: bool
 ) -> list[tuple[Path, DataFile]]:
-    """Write the wanted files of an archive beside their places, as `NAME.part`, and return those that it has.
+    """Write each wanted file that the archive has to `NAME.part`, and return these files.
 
-    A file is the member of its own path, else the only member of its name. No path of the archive is ever written to;
-    still an archive that names a path outside its folder, a link, a device or a member under a password is refused.
+    A file is the member with its path, else the only member with its name. The paths in the archive are never written
+    to. Still, an archive is refused if it names a path outside its folder, a link, a device or an encrypted member.
 
     Args:
-        packed: The archive.
-        wanted: Where the files belong, and what they are.
-        zipped: It is a zip; otherwise a tar, compressed or not.
-        complete: All files have to be there, and not just one.
+        packed: Path of the archive.
+        wanted: Path and description of each wanted file.
+        zipped: Whether the archive is a zip; otherwise it is a tar, compressed or not.
+        complete: Whether all wanted files must be there; otherwise one is enough.
 
     Raises:
-        AbsentFileError: Files are not there.
-        DataFileError: The archive is torn or none, hostile, or has a file of another size or twice.
+        AbsentFileError: Wanted files are not in the archive.
+        DataFileError: The archive is torn, no archive, refused, or has a wanted file twice or in another size.
         OSError: A file cannot be written.
     """
     try:
@@ -82,14 +83,14 @@ def unpack(
     except _TORN as error:
         raise _torn(packed, error) from None
     except OSError as error:
-        # The readers of compressed streams raise it without a number, and so does a seek to nowhere with one.
+        # A torn compressed stream raises OSError without a number, a seek to an impossible position EINVAL.
         if error.errno in {None, errno.EINVAL}:
             raise _torn(packed, error) from None
         raise
 
 
 def _torn(packed: Path, error: Exception) -> DataFileError:
-    return DataFileError(f"archive {packed} is torn or none ({one_line(str(error))[:100]})")
+    return DataFileError(f"archive {packed} is torn or no archive ({one_line(str(error))[:100]})")
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def _zip(packed: Path) -> Iterator[list[_Member]]:
 
 def _oddity_of_zip(info: zipfile.ZipInfo) -> str:
     if info.flag_bits & 1:
-        return "under a password"
+        return "encrypted"
     kind = stat.S_IFMT(info.external_attr >> 16)
     return "" if kind in {0, stat.S_IFREG, stat.S_IFDIR} else "a link or a device"
 
@@ -118,7 +119,7 @@ def _tar(packed: Path) -> Iterator[list[_Member]]:
             oddity = "" if plain else "a link or a device"
             members.append(_Member(info.name, info.size, oddity, partial(archive.extractfile, info)))
             total += info.size
-            if total > limit:  # before the next header is looked for, behind all these bytes
+            if total > limit:  # stops before it unpacks all these bytes in search of the next header
                 break
         yield members
 
@@ -160,4 +161,4 @@ def _write(packed: Path, member: _Member, path: Path) -> None:
                 break
             stream.write(chunk)
     if written != member.size:
-        raise DataFileError(f"archive {packed}: {member.name[:100]} has other than its {member.size:,} bytes")
+        raise DataFileError(f"archive {packed}: {member.name[:100]} does not have the stated {member.size:,} bytes")

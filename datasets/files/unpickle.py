@@ -1,4 +1,4 @@
-"""Pickles from strangers: only named classes are made, nothing is run."""
+"""A safe reader of pickles from strangers: it makes objects of listed classes only and runs nothing."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import numpy as np
 
 from ...errors import DataFileError, one_line
 
-#: Bytes that a packed file may unpack to; official ones have up to 600,000.
+#: Limit in bytes for the content of a compressed file; official files have up to 600,000.
 _LARGEST = 1 << 24
 
-#: Globals that may appear, and what stands in for them.
+#: The allowed globals, each with the object that is used in its place.
 Allowed = Mapping[tuple[str, str], Any]
 
 
 class _Kind:
-    """Stands in for `numpy.dtype`, keeping its code and byte order alone.
+    """The replacement of `numpy.dtype`. It keeps only the code and the byte order.
 
-    Forged flags make numpy take bytes for addresses.
+    With forged flags, a real `numpy.dtype` would make numpy use bytes as memory addresses.
     """
 
     def __init__(self, code: str, *_: object) -> None:
@@ -37,7 +37,7 @@ class _Kind:
 
 
 class _Array(np.ndarray[Any, np.dtype[Any]]):
-    """An array of plain numbers, of the kinds that image files hold."""
+    """An array of the two kinds of numbers that image files hold."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, raw = state
@@ -47,10 +47,10 @@ class _Array(np.ndarray[Any, np.dtype[Any]]):
 def _dtype(kind: object) -> np.dtype[Any]:
     if isinstance(kind, _Kind) and kind.code == "u1":
         return np.dtype(np.uint8)
-    # ImageNet16 keeps the mean image beside the pixels.
+    # Files of ImageNet16 hold the mean image beside the pixels.
     if isinstance(kind, _Kind) and (kind.code, kind.order) == ("f8", "<"):
         return np.dtype("<f8")
-    raise ValueError("an array of other than uint8 or float64")
+    raise ValueError("expected an array of uint8 or float64")
 
 
 def _reconstruct(*_: object) -> _Array:
@@ -66,11 +66,11 @@ def _frombuffer(raw: Any, kind: object, shape: Any, order: str, axis_order: Any 
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise ValueError(f"bytes in {encoding}")
+        raise ValueError(f"expected bytes in latin1, got {encoding}")
     return text.encode("latin1")
 
 
-#: Arrays of uint8 and float64, as Python 2 and every numpy since have pickled them.
+#: Arrays of uint8 and float64, as Python 2 and all later versions of numpy pickle them.
 NUMPY: Allowed = {
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
@@ -85,15 +85,15 @@ NUMPY: Allowed = {
 
 
 def _scalar(kind: Any, raw: bytes) -> float:
-    # A numpy number is a float here; no other kind is in official records.
+    # Official records have no other kind of number.
     if not isinstance(kind, _Kind) or (kind.code, kind.order) != ("f8", "<"):
-        raise ValueError("a number of other than float64")
+        raise ValueError("expected a number of float64")
     value: float
     (value,) = struct.unpack("<d", raw)
     return value
 
 
-#: Numbers of numpy's float64 and ordered dictionaries, as records of trainings hold them.
+#: numpy's float64 numbers and ordered dictionaries, which records of trainings hold.
 RECORDS: Allowed = {
     ("collections", "OrderedDict"): OrderedDict,
     ("numpy", "dtype"): _Kind,
@@ -103,7 +103,7 @@ RECORDS: Allowed = {
 
 
 class Bag:
-    """An object with whatever attributes the pickle gives it."""
+    """An object with the attributes that the pickle gives it."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -128,24 +128,24 @@ def _unpacked(packed: BinaryIO) -> io.BytesIO:
     with bz2.open(packed) as stream:
         try:
             content = stream.read(_LARGEST + 1)
-        except OSError:  # bz2's own, which has no number
-            raise ValueError("no bz2") from None
+        except OSError:
+            raise ValueError("it is no bz2") from None
     if len(content) > _LARGEST:
-        raise ValueError(f"more than {_LARGEST} bytes")
+        raise ValueError(f"its content has more than {_LARGEST} bytes")
     return io.BytesIO(content)
 
 
 class _ForbiddenError(Exception):
-    """The pickle names something that is not on the list."""
+    """A pickle names a global that is not allowed."""
 
 
 def unpickle(path: Path, allowed: Allowed) -> Any:
-    """Read one pickle from a file, making nothing but plain containers, numbers, texts and what is allowed.
+    """Read one pickle from a file; the result has only plain containers, numbers, texts and allowed objects.
 
-    Python 2 byte strings are read as latin-1 text. A file that ends in `.pbz2` is unpacked first, to 16 MiB at most.
+    Byte strings of Python 2 become latin-1 text. A file with the suffix `.pbz2` is decompressed first, up to 16 MiB.
 
     Raises:
-        DataFileError: The file cannot be read, is torn, is no pickle, or names a global that is not allowed; nothing
+        DataFileError: The file cannot be read, is torn, is no pickle, or names a global that is not allowed. Nothing
             of it was run.
     """
     try:
@@ -153,11 +153,11 @@ def unpickle(path: Path, allowed: Allowed) -> Any:
             return _Restricted(_unpacked(stream) if path.suffix == ".pbz2" else stream, allowed).load()
     except _ForbiddenError as error:
         raise DataFileError(
-            f"data file {path} asks to run {error}, which a data file has no reason to: nothing was run; get it anew"
+            f"data file {path} asks to run {error}, which no data file needs: nothing was run; get it anew"
         ) from None
     except OSError as error:
         raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
-    except Exception as error:  # a torn pickle can raise almost anything
+    except Exception as error:  # a torn pickle can raise almost any error
         kind = type(error).__name__
         raise DataFileError(
             f"data file {path} is torn or not a pickle ({one_line(f'{kind}: {error}')}): get it anew"

@@ -2,7 +2,7 @@
 
     zcbench run --include docs/my_space/my_space.py --space my_space --dataset cifar10-samples
 
-Its accuracies are not real: they show the form.
+Its accuracies are invented; they only show the format.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path
 
 from torch import nn
 from zcbench.datasets import Task
-from zcbench.errors import ArchitectureError
+from zcbench.errors import bad_architecture
 from zcbench.spaces import SPACES, Space, Truth
-from zcbench.spaces.table import by_index, number, read_csv
+from zcbench.spaces.table import read_column
 
 WIDTHS = ("4", "8", "16")
 
 
 class MySpace(Space):
-    """Widths as text (`4-16-8`); an index is their digits as a number of base three."""
+    """A space whose texts are widths (`4-16-8`). The digits of an index in base three stand for the widths."""
 
     name = "my_space"
     paper = "yours"
@@ -36,11 +36,11 @@ class MySpace(Space):
         """Return the index of three widths."""
         widths = architecture.split("-")
         if len(widths) != 3 or not set(widths) <= set(WIDTHS):
-            raise ArchitectureError(f"architecture '{architecture[:100]}': expected three of {', '.join(WIDTHS)}")
+            raise bad_architecture(architecture, f"expected three widths of {', '.join(WIDTHS)}")
         return sum(base * WIDTHS.index(width) for base, width in zip((9, 3, 1), widths, strict=True))
 
     def network(self, architecture: str, task: Task) -> nn.Module:
-        """Build the network; parameters and operations are counted from it, as nothing else is said."""
+        """Build the network. Its sizes are counted on it, because this space does not override `sizes_of`."""
         self.index(architecture)
         layers: list[nn.Module] = []
         channels = task.channels
@@ -50,10 +50,10 @@ class MySpace(Space):
         return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, task.num_classes))
 
     def read_truth(self, task: str, which: str) -> Truth:
-        """Read the table that lies beside this file."""
+        """Read the table beside this file."""
         path = Path(__file__).with_name("accuracies.csv")
-        rows = read_csv(path, ["widths", "accuracy"], lambda row: (self.index(row["widths"]), number(row["accuracy"])))
-        return Truth(f"{task}/{which}", self.truths[task][which], by_index(path, rows, self.size))
+        values = read_column(path, "widths", "accuracy", self.index, self.size)
+        return Truth(f"{task}/{which}", self.truths[task][which], values)
 
 
 SPACES.add(MySpace.name, MySpace)

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from .space import NasBench201 as NasBench201
+from . import space as space

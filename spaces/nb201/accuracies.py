@@ -1,42 +1,36 @@
-"""Trained accuracies of NAS-Bench-201, from the files that people have."""
+"""The trained accuracies of NAS-Bench-201: the five kinds of files that hold them, and a reader of each kind."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...datasets.files.registry import find
-from ...datasets.files.unpickle import RECORDS, Bag, unpickle
-from ...errors import ArchitectureError, DataFileError
+from ...datasets.files.unpickle import RECORDS, Allowed, Bag, unpickle
+from ...errors import DataFileError
 from ..nats import TASKS, Accuracy, Release
 from ..space import Truth
-from ..table import by_index, number, read_csv
-from .network import OPERATIONS
+from ..table import by_index, entry, number, read_column
+from .network import EDGES, OPERATIONS, SIZE, index, indices
 
-
-class Cells(Protocol):
-    """How a space counts its cells."""
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-
-    def index(self, architecture: str) -> int:
-        """Return the index of a text."""
-
-    def index_of(self, operations: Iterable[str]) -> int:
-        """Return the index of six operations, in the order of the text; KeyError for another number or name."""
+T = TypeVar("T")
 
 
 class Reader(Protocol):
-    """A file that accuracies are read from."""
+    """One accuracy with the file that it is read from."""
 
-    def read(self, task: str, folder: Path, cells: Cells) -> Truth:
-        """Return the accuracies of a task by index."""
+    @property
+    def label(self) -> str:
+        """The description of the accuracy."""
+
+    def read(self, task: str, folder: Path) -> Truth:
+        """Return the accuracies of a task in the order of the index; the name of the result is still empty."""
 
 
 @dataclass(frozen=True)
@@ -48,93 +42,85 @@ class _Column:
     columns: Mapping[str, str]
     label: str
 
-    def read(self, task: str, folder: Path, cells: Cells) -> Truth:
-        path, column = find(self.source, folder), self.columns[task]
-        rows = read_csv(
-            path, (self.architecture, column), lambda row: (cells.index(row[self.architecture]), number(row[column]))
-        )
-        return Truth("", self.label, by_index(path, rows, cells.size))
+    def read(self, task: str, folder: Path) -> Truth:
+        path = find(self.source, folder)
+        return Truth("", self.label, read_column(path, self.architecture, self.columns[task], index, SIZE))
 
 
 @dataclass(frozen=True)
 class _List:
-    """A pickled list in official index order, a file for every task."""
+    """A pickled list of accuracies in the order of the index, one file per task."""
 
     source: str
     files: Mapping[str, str]
     label: str
 
-    def read(self, task: str, folder: Path, cells: Cells) -> Truth:
+    def read(self, task: str, folder: Path) -> Truth:
         path = find(self.source, folder, self.files[task])
-        found: Any = unpickle(path, RECORDS)
-        if not isinstance(found, list):
-            raise DataFileError(f"data file {path}: expected a list of accuracies, got {type(found).__name__}")
-        if len(found) != cells.size:
-            raise DataFileError(f"data file {path}: expected {cells.size} accuracies, got {len(found)}; get it anew")
-        return Truth("", self.label, by_index(path, _named(path, enumerate(found), number), cells.size))
+        found = _unpickled(path, RECORDS, list, "a list of accuracies")
+        if len(found) != SIZE:
+            raise DataFileError(f"data file {path}: expected {SIZE} accuracies, got {len(found)}; get it anew")
+        return Truth("", self.label, _values(path, enumerate(found), int, number))
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """A pickled dictionary of the accuracies of every training, one to three; `run` counts from 1, None is their mean.
+    """A pickled dictionary of the accuracies of one to three trainings of each cell.
 
-    Keys are six operation numbers in the order of the text, numbered as the benchmark numbers them.
+    A key is six numbers of operations, in the order of the text and numbered as in `OPERATIONS`.
+
+    Attributes:
+        label: Description of the accuracy.
+        run: Number of the training, from 1; None for the mean over all trainings.
     """
 
     label: str
     run: int | None = None
 
-    def read(self, task: str, folder: Path, cells: Cells) -> Truth:
-
+    def read(self, task: str, folder: Path) -> Truth:
         path = find("nb201-seeds", folder)
-        found: Any = unpickle(path, {})
-        if not isinstance(found, dict):
-            raise DataFileError(f"data file {path}: expected trainings by cell, got {type(found).__name__}")
-
-        def value(runs: Any) -> float:
-            if not isinstance(runs, list) or not 1 <= len(runs) <= 3:
-                raise ValueError(f"expected a list of one to three accuracies, got {str(runs)[:60]}")
-            checked = [number(run) for run in runs]
-            if self.run is None:
-                return float(np.mean(checked))
-            # Not a number yet: what is missing here is no fault of the file.
-            return checked[self.run - 1] if self.run <= len(checked) else np.inf
-
-        rows = ((cells.index_of(OPERATIONS[_digit(n)] for n in key), runs) for key, runs in _keys(path, found))
-        values = by_index(path, _named(path, rows, value), cells.size)
+        found = _unpickled(path, {}, dict, "trainings by cell")
+        values = _values(path, found.items(), lambda key: _index_of(key, OPERATIONS), self._accuracy)
         values[np.isinf(values)] = np.nan
         known = int(np.isfinite(values).sum())
-        return Truth("", self.label + ("" if known == cells.size else f", {known} of {cells.size} networks"), values)
+        return Truth("", self.label + ("" if known == SIZE else f", {known} of {SIZE} networks"), values)
+
+    def _accuracy(self, runs: Any) -> float:
+        if not isinstance(runs, list) or not 1 <= len(runs) <= 3:
+            raise ValueError(f"expected a list of one to three accuracies, got {str(runs)[:60]}")
+        checked = [number(run) for run in runs]
+        if self.run is None:
+            return float(np.mean(checked))
+        # The infinity becomes a NaN later. A NaN here would make the network count as missing in the file.
+        return checked[self.run - 1] if self.run <= len(checked) else np.inf
 
 
 @dataclass(frozen=True)
 class _Analog:
-    """The float accuracies of the package `analog-nasbench`."""
+    """The accuracies of the package `analog-nasbench` before their conversion to analog hardware."""
 
     label: str
 
-    def read(self, task: str, folder: Path, cells: Cells) -> Truth:
+    def read(self, task: str, folder: Path) -> Truth:
         path = find("nb201-analog", folder)
         module = "analognasbench.data"
-        found: Any = unpickle(path, {(module, "Architecture"): Bag, (module, "DriftMeasurement"): Bag})
-        if not isinstance(found, dict):
-            raise DataFileError(
-                f"data file {path}: expected cells with a baseline_accuracy, got {type(found).__name__}"
-            )
-        # It numbers operations as NASLib does, and edges by source: 0-1, 0-2, 0-3, 1-2, 1-3, 2-3.
+        allowed = {(module, "Architecture"): Bag, (module, "DriftMeasurement"): Bag}
+        found = _unpickled(path, allowed, dict, "cells with a baseline_accuracy")
+        # The package numbers operations as NASLib does, and sorts edges by source: 0-1, 0-2, 0-3, 1-2, 1-3, 2-3.
         operations = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")
-        edges = (0, 1, 3, 2, 4, 5)
-        rows = (
-            (cells.index_of(operations[_digit(key[edge])] for edge in edges), record)
-            for key, record in _keys(path, found)
+        order = (0, 1, 3, 2, 4, 5)
+        values = _values(
+            path,
+            found.items(),
+            lambda key: _index_of(key, operations, order),
+            lambda record: number(record.baseline_accuracy),
         )
-        values = by_index(path, _named(path, rows, lambda record: number(record.baseline_accuracy)), cells.size)
         return Truth("", self.label, values)
 
 
 @dataclass(frozen=True)
 class _Simple:
-    """The simple release of NATS-Bench."""
+    """An accuracy of the simple release of NATS-Bench."""
 
     which: str
 
@@ -142,38 +128,42 @@ class _Simple:
     def label(self) -> str:
         return SIMPLE[self.which].label
 
-    def read(self, task: str, folder: Path, cells: Cells) -> Truth:
-        return Release("nats-tss", SIMPLE, cells.index, cells.size).truth(task, self.which, folder)
+    def read(self, task: str, folder: Path) -> Truth:
+        return Release("nats-tss", SIMPLE, index, SIZE).truth(task, self.which, folder)
 
 
-def _digit(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 5:
-        raise LookupError(f"operation {str(value)[:20]}")
-    return value
+def _unpickled(path: Path, allowed: Allowed, kind: type[T], expected: str) -> T:
+    found = unpickle(path, allowed)
+    if not isinstance(found, kind):
+        raise DataFileError(f"data file {path}: expected {expected}, got {type(found).__name__}")
+    return found
 
 
-def _keys(path: Path, found: Mapping[Any, Any]) -> Iterable[tuple[tuple[Any, ...], Any]]:
-    for key, value in found.items():
-        if not isinstance(key, tuple) or len(key) != 6:
-            raise DataFileError(f"data file {path}: expected six operation numbers, got {str(key)[:60]}")
-        yield key, value
+def _values(
+    path: Path, entries: Iterable[tuple[Any, Any]], index_of: Callable[[Any], int], accuracy: Callable[[Any], float]
+) -> NDArray[np.float64]:
+    """Return the accuracies of the entries of a pickled list or dictionary, in the order of the index."""
+
+    def rows() -> Iterable[tuple[int, float]]:
+        for key, value in entries:
+            with entry(path, f", entry {str(key)[:40]}", "a network and its accuracy"):
+                yield index_of(key), accuracy(value)
+
+    return by_index(path, rows(), SIZE)
 
 
-def _named(path: Path, rows: Iterable[tuple[int, Any]], read: Callable[[Any], float]) -> Iterable[tuple[int, float]]:
-    """Read what stands at every index; a fault names the file."""
-    index = None
-    try:
-        for index, value in rows:
-            yield index, read(value)
-    except (ArchitectureError, AttributeError, LookupError, TypeError, ValueError) as error:
-        after = "" if index is None else f", at or after network {index}"
-        raise DataFileError(
-            f"data file {path}{after}: {type(error).__name__}: {str(error)[:120]}; get it anew"
-        ) from None
+def _index_of(key: Any, operations: tuple[str, ...], order: Iterable[int] = range(len(EDGES))) -> int:
+    """Return the index of a cell from the numbers of its operations, taken in the given order."""
+    if not isinstance(key, tuple) or len(key) != len(EDGES):
+        raise ValueError(f"expected six operation numbers, got {str(key)[:60]}")
+    for digit in key:
+        if type(digit) is not int or not 0 <= digit < len(operations):
+            raise ValueError(f"unknown operation {str(digit)[:20]}, expected 0 to {len(operations) - 1}")
+    return indices()[tuple(operations[key[edge]] for edge in order)]
 
 
 _SEEDS = (777, 888, 999)
-#: Accuracies of the simple release, by their names here.
+#: The accuracies of the simple release by name.
 SIMPLE = {
     **{f"simple-{kind}-{epochs}": Accuracy(kind, epochs) for epochs in (200, 12) for kind in ("test", "valid")},
     **{f"simple-test-200-seed{seed}": Accuracy("test", 200, seed) for seed in _SEEDS},
@@ -195,7 +185,7 @@ _VALID = _Column(
     {"cifar10": "cifar10_valid200"},
     "validation accuracy after 200 epochs on half of the training images, mean over seeds (nb201_core.csv)",
 )
-# Their learning rate falls to zero within the 12 epochs: no snapshot of the 200.
+# The learning rate of these trainings falls to zero within 12 epochs, so they are no part of the 200-epoch trainings.
 _SHORT = {
     f"{kind}-12": _Column(
         "nb201-core",
@@ -214,7 +204,7 @@ _ROBOT = _List(
     "test accuracy after 200 epochs, mean over the seeds of an older release (RoBoT's lists)",
 )
 _EVERYWHERE: Mapping[str, Reader] = {**_SHORT, "robot-test-200": _ROBOT, **{name: _Simple(name) for name in SIMPLE}}
-_READERS: Mapping[str, Mapping[str, Any]] = {
+_READERS: Mapping[str, Mapping[str, Reader]] = {
     "cifar10": {
         "test-200": _MEAN,
         "analog-baseline": _Analog(
@@ -236,13 +226,12 @@ _READERS: Mapping[str, Mapping[str, Any]] = {
     "imagenet16-120": {"test-200": _MEAN, **_EVERYWHERE},
 }
 
-#: By task, the accuracies at hand; the first is the default.
+#: The names and descriptions of all accuracies by task; the first one is the default.
 TRUTHS: Mapping[str, Mapping[str, str]] = {
     task: {which: reader.label for which, reader in readers.items()} for task, readers in _READERS.items()
 }
 
 
-def read_truth(task: str, which: str, folder: Path, cells: Cells) -> Truth:
-    """Read one kind of accuracies into official index order."""
-    found: Truth = _READERS[task][which].read(task, folder, cells)
-    return Truth(f"{task}/{which}", found.label, found.values)
+def read_truth(task: str, which: str, folder: Path) -> Truth:
+    """Read one accuracy of all networks, in the order of the index."""
+    return dataclasses.replace(_READERS[task][which].read(task, folder), name=f"{task}/{which}")

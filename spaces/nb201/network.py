@@ -6,16 +6,19 @@ import functools
 import itertools
 import random
 import re
+from collections.abc import Iterator
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from ...errors import ArchitectureError
+from ...errors import ArchitectureError, bad_architecture
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 #: The edges (from, to) of a cell, in the order of the architecture text.
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+#: Number of cells.
+SIZE = len(OPERATIONS) ** len(EDGES)
 CHANNELS = 16
 CELLS_PER_STAGE = 5
 
@@ -24,7 +27,7 @@ Cell = tuple[str, str, str, str, str, str]
 
 
 def parse(architecture: str) -> Cell:
-    """Read `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, each `op~j` an edge from node j.
+    """Read `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, in which each `op~j` is an edge from node j.
 
     Raises:
         ArchitectureError: The text has another form or an unknown operation.
@@ -34,33 +37,32 @@ def parse(architecture: str) -> Cell:
         ('none', 'none', 'none', 'skip_connect', 'none', 'nor_conv_3x3')
     """
     form = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
-    shown = architecture[:100]
     nodes = architecture.split("+")
     if len(nodes) != 3:
-        raise ArchitectureError(f"architecture '{shown}': expected 3 nodes as in {form}, got {len(nodes)}")
+        raise bad_architecture(architecture, f"expected 3 nodes as in {form}, got {len(nodes)}")
     cell: list[str] = []
     for node, text in enumerate(nodes, start=1):
         edges = re.fullmatch(r"\|" + "".join(rf"([^|~+]*)~{source}\|" for source in range(node)), text)
         if edges is None:
-            raise ArchitectureError(f"architecture '{shown}': node {node} is '{text[:100]}', expected {form}")
+            raise bad_architecture(architecture, f"node {node} is '{text[:100]}', expected {form}")
         cell += edges.groups()
     for operation in cell:
         if operation not in OPERATIONS:
-            raise ArchitectureError(
-                f"architecture '{shown}': unknown operation '{operation[:40]}', expected {', '.join(OPERATIONS)}"
+            raise bad_architecture(
+                architecture, f"unknown operation '{operation[:40]}', expected {', '.join(OPERATIONS)}"
             )
     return cast("Cell", tuple(cell))
 
 
 def text(cell: Cell) -> str:
-    """Write a cell as the benchmark does, the inverse of `parse`."""
+    """Return the text of a cell as the benchmark writes it, the inverse of `parse`."""
     edges = iter(cell)
     return "+".join("|" + "".join(f"{next(edges)}~{source}|" for source in range(node)) for node in (1, 2, 3))
 
 
 @functools.cache
 def cells() -> tuple[Cell, ...]:
-    """Return all cells in the order of the official release, which shuffled the product with a seed of 88."""
+    """Return all cells in the order of the official release, which shuffled the product with the seed 88."""
     cells = cast("list[Cell]", list(itertools.product(OPERATIONS, repeat=len(EDGES))))
     random.Random(88).shuffle(cells)
     return tuple(cells)
@@ -72,11 +74,20 @@ def indices() -> dict[tuple[str, ...], int]:
     return {cell: index for index, cell in enumerate(cells())}
 
 
+def index(architecture: str) -> int:
+    """Return the official index of a text.
+
+    Raises:
+        ArchitectureError: The text does not describe a cell.
+    """
+    return indices()[parse(architecture)]
+
+
 def unique_text(cell: Cell) -> str:
-    """Write a cell as an expression in its input, `#` for zero, as the benchmark compares cells.
+    """Return a cell as an expression in its input, by which the benchmark compares cells; `#` stands for zero.
 
     Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. The
-    order of the nodes does: a few cells that are the same function keep different texts.
+    order of the nodes does matter, so a few cells that are the same function have different expressions.
     """
     nodes = ["0"]
     edges = iter(cell)
@@ -96,13 +107,13 @@ def unique_text(cell: Cell) -> str:
 
 @functools.cache
 def isomorphism_classes() -> tuple[int, ...]:
-    """Return, for every index, the lowest index with the same unique text: 6,466 classes."""
+    """Return for every index its class: the lowest index with the same unique text. There are 6,466 classes."""
     first: dict[str, int] = {}
     return tuple(first.setdefault(unique_text(cell), index) for index, cell in enumerate(cells()))
 
 
 def reaches_output(cell: Cell) -> bool:
-    """Tell whether any path leads from the input to the output; 341 cells have none."""
+    """Tell whether any path leads from the input to the output. 341 cells have no such path."""
     reached = {0}
     for (source, target), operation in zip(EDGES, cell, strict=True):
         if operation != "none" and source in reached:
@@ -111,7 +122,7 @@ def reaches_output(cell: Cell) -> bool:
 
 
 def has_unreachable(cell: Cell) -> bool:
-    """Tell whether an operation other than `none` lies on no path from input to output; 6,180 cells have one."""
+    """Tell whether an operation other than `none` lies on no path from input to output, as in 6,180 cells."""
     edges = [edge for edge, operation in zip(EDGES, cell, strict=True) if operation != "none"]
     reached, reaching = {0}, {3}
     for source, target in edges:
@@ -123,8 +134,14 @@ def has_unreachable(cell: Cell) -> bool:
     return any(source not in reached or target not in reaching for source, target in edges)
 
 
+def incoming(cell: Cell) -> list[list[tuple[str, int]]]:
+    """Return the edges into nodes 1, 2 and 3, each as its place in `EDGES` and its source; `none` is left out."""
+    edges = [(str(i), edge) for i, (edge, operation) in enumerate(zip(EDGES, cell, strict=True)) if operation != "none"]
+    return [[(place, source) for place, (source, target) in edges if target == node] for node in (1, 2, 3)]
+
+
 class ReLUConvBN(nn.Module):
-    """ReLU, convolution without bias, affine batch norm."""
+    """A ReLU, a convolution without bias, and an affine batch norm."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         super().__init__()
@@ -141,7 +158,7 @@ class ReLUConvBN(nn.Module):
 
 
 class Pooling(nn.Module):
-    """The average of 3 x 3 neighbours; what lies outside the map is not counted."""
+    """The average of 3 x 3 neighbours. Positions outside of the map are not counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,21 +171,18 @@ class Pooling(nn.Module):
 
 
 class InferCell(nn.Module):
-    """The cell: nodes 0 to 3, each the sum of its edges; operations that are `none` are not built."""
+    """The cell: nodes 0 to 3, each the sum of its edges. Operations that are `none` are not built."""
 
     def __init__(self, cell: Cell, channels: int) -> None:
         super().__init__()
-        # Modules are made sorted by target, then source, the order in which the benchmark's own code draws weights.
+        # Modules are sorted by target, then by source. The benchmark's code draws weights in this order.
         self.layers = nn.ModuleDict(
             {str(i): _operation(operation, channels) for i, operation in enumerate(cell) if operation != "none"}
         )
-        self.incoming = [
-            [(str(i), source) for i, (source, t) in enumerate(EDGES) if t == target and str(i) in self.layers]
-            for target in (1, 2, 3)
-        ]
+        self.incoming = incoming(cell)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(N, C, H, W)` to the same shape; a node without edges is zero times its input."""
+        """Map `(N, C, H, W)` to the same shape. A node without edges is zero times the input."""
         nodes = [x]
         for edges in self.incoming:
             terms = [self.layers[layer](nodes[source]) for layer, source in edges]
@@ -178,7 +192,7 @@ class InferCell(nn.Module):
 
 
 class ResNetBasicblock(nn.Module):
-    """The residual block between stages: half the resolution, twice the channels, no ReLU after the sum."""
+    """The residual block between stages, with a stride of two and no ReLU after the sum."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -187,36 +201,32 @@ class ResNetBasicblock(nn.Module):
         self.downsample = nn.Sequential(nn.AvgPool2d(2, stride=2), nn.Conv2d(inputs, outputs, 1, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(N, C, H, W)` to `(N, 2C, H/2, W/2)`."""
+        """Map `(N, inputs, H, W)` to `(N, outputs, H / 2, W / 2)`."""
         residual: Tensor = self.conv_b(self.conv_a(x))
         total: Tensor = residual + self.downsample(x)
         return total
 
 
-class Network(nn.Module):
-    """A whole network: stem, three stages of cells with 1, 2 and 4 times the channels, head.
+class Skeleton(nn.Module):
+    """The skeleton of both spaces of NATS-Bench: stem, cells, head.
 
-    Modules have the names and the nesting of the benchmark's own code: its checkpoints load, and proxies whose authors
-    choose modules by class name or count containers find the same ones.
+    The modules have the names and the nesting of the benchmark's code. So its checkpoints can be loaded, and proxies
+    that choose modules by class name or count containers find the same modules.
 
     Args:
-        cell: Its cell.
-        num_classes: Of the linear classifier.
-        channels: Of the first stage.
-        cells: Per stage.
+        channels: Channels of the stem.
+        cells: Cells and residual blocks; an iterator builds them after the stem, which draws its weights first.
+        features: Channels of the last cell.
+        num_classes: Number of outputs of the classifier.
     """
 
-    def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
+    def __init__(self, channels: int, cells: Iterator[nn.Module], features: int, num_classes: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
-        self.cells = nn.ModuleList()
-        for width in (channels, 2 * channels, 4 * channels):
-            if width != channels:
-                self.cells.append(ResNetBasicblock(width // 2, width))
-            self.cells.extend(InferCell(cell, width) for _ in range(cells))
-        self.lastact = nn.Sequential(nn.BatchNorm2d(4 * channels), nn.ReLU())
+        self.cells = nn.ModuleList(cells)
+        self.lastact = nn.Sequential(nn.BatchNorm2d(features), nn.ReLU())
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(4 * channels, num_classes)
+        self.classifier = nn.Linear(features, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
@@ -225,6 +235,21 @@ class Network(nn.Module):
             features = cell(features)
         logits: Tensor = self.classifier(self.global_pooling(self.lastact(features)).flatten(1))
         return logits
+
+
+class Network(Skeleton):
+    """A whole network: three stages of equal cells, with 1, 2 and 4 times the channels of the stem."""
+
+    def __init__(self, cell: Cell, num_classes: int, channels: int = CHANNELS, cells: int = CELLS_PER_STAGE) -> None:
+        super().__init__(channels, _stages(cell, channels, cells), 4 * channels, num_classes)
+
+
+def _stages(cell: Cell, channels: int, cells: int) -> Iterator[nn.Module]:
+    for width in (channels, 2 * channels, 4 * channels):
+        if width != channels:
+            yield ResNetBasicblock(width // 2, width)
+        for _ in range(cells):
+            yield InferCell(cell, width)
 
 
 def _operation(name: str, channels: int) -> nn.Module:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from torch import nn
 
 from ...datasets.tasks import Task
-from ..space import SPACES, Space, Truth
+from ..space import SPACES, Sizes, Space, Truth
 from .accuracies import TRUTHS, read_truth
-from .network import EDGES, OPERATIONS, Cell, Network, cells, has_unreachable, indices, isomorphism_classes, parse, text
+from .network import SIZE, Cell, Network, cells, has_unreachable, index, indices, isomorphism_classes, parse, text
 
 
 class NasBench201(Space):
-    """NAS-Bench-201 with the benchmark's own networks: C = 16, five cells per stage."""
+    """NAS-Bench-201 with the benchmark's own networks: 16 channels, five cells per stage."""
 
     name = "nb201"
-    size = len(OPERATIONS) ** len(EDGES)
+    size = SIZE
     paper = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"
     truths = TRUTHS
 
@@ -26,24 +26,20 @@ class NasBench201(Space):
 
     def index(self, architecture: str) -> int:
         """Return the official index of a text."""
-        return indices()[parse(architecture)]
-
-    def index_of(self, operations: Iterable[str]) -> int:
-        """Return the index of a cell's operations, in the order of the text; KeyError if it is no cell."""
-        return indices()[tuple(operations)]
+        return index(architecture)
 
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
         return Network(parse(architecture), task.num_classes)
 
     def read_truth(self, task: str, which: str) -> Truth:
-        """Read accuracies by official index."""
-        return read_truth(task, which, self.folder, self)
+        """Read accuracies in the order of the official index."""
+        return read_truth(task, which, self.folder)
 
     def traits(self, architecture: str) -> Mapping[str, float]:
-        """Return the convolutions of a cell, its isomorphism class, and whether an operation does not reach the output.
+        """Return the number of convolutions of a cell, its class, and whether it has an unreachable operation.
 
-        The class is the lowest index in it.
+        The class is the lowest index in it. An operation is unreachable if it lies on no path from input to output.
         """
         cell = parse(architecture)
         return {
@@ -52,16 +48,16 @@ class NasBench201(Space):
             "unreachable": has_unreachable(cell),
         }
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters: 73,306 + 28,000 per 1x1 and 243,040 per 3x3 convolution, for ten classes."""
-        ones, threes = _convolutions(parse(architecture))
-        return 73_306 + (task.num_classes - 10) * 65 + 28_000 * ones + 243_040 * threes
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network.
 
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates: 7.78305 + 3.93216 and 35.38944 million per convolution, for CIFAR-10."""
+        With ten classes, it has 73,306 parameters, 28,000 more per 1 x 1 and 243,040 more per 3 x 3 convolution. On
+        CIFAR-10, it has 7.78305 million multiply-accumulates, and 3.93216 and 35.38944 million more per convolution.
+        """
         ones, threes = _convolutions(parse(architecture))
-        convolutions = 7_782_400 + 3_932_160 * ones + 35_389_440 * threes
-        return convolutions * task.image_size**2 // 32**2 + 65 * task.num_classes
+        params = 73_306 + (task.num_classes - 10) * 65 + 28_000 * ones + 243_040 * threes
+        macs = 7_782_400 + 3_932_160 * ones + 35_389_440 * threes
+        return Sizes(params, macs * task.image_size**2 // 32**2 + 65 * task.num_classes)
 
 
 def _convolutions(cell: Cell) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The plain and residual networks of Network Design Spaces: stages of equal blocks, of free depths and widths."""
+"""The plain and residual networks of Network Design Spaces: stages of equal blocks, with free depths and widths."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from ...datasets.tasks import Task
-from ...errors import ArchitectureError
-from ..cells import Conv
-from ..space import SPACES
+from ...errors import bad_architecture
+from .. import convolutions
+from ..convolutions import Conv, ConvBN, output_side
+from ..space import SPACES, Sizes
 from .space import Nds, space_name, without_run
 
-#: Sweeps, by the names of their files.
+#: The sweeps of plain and residual networks; a sweep has the name of its file.
 SWEEPS = (
     *("ResNet", "ResNet-B", "Vanilla", "ResNeXt-A", "ResNeXt-A_in", "ResNeXt-B", "ResNeXt-B_in"),
     *(f"{family}_lr-wd{task}" for family in ("ResNet", "Vanilla") for task in ("", "_in")),
     *(f"{family}_{runs}" for family in ("ResNet", "Vanilla") for runs in ("reruns", "rng1", "rng2", "rng3")),
 )
-#: Blocks, and how the records' names of them begin.
+#: The three kinds of blocks, with the beginning of their names in records.
 BLOCKS = {"vanilla": "double_plain_block", "basic": "res_basic_block", "bottleneck": "res_bottleneck_block"}
 
 _NUMBERS = r"([1-9][0-9]{0,3}(?:,[1-9][0-9]{0,3}){1,7})"
@@ -34,7 +35,7 @@ _FORM = re.compile(
 
 
 class Unit(NamedTuple):
-    """A block: channels before and after, its stride, and, of a bottleneck, the channels and groups inside."""
+    """One block: the channels before and after it, its stride, and the channels and groups inside a bottleneck."""
 
     inputs: int
     outputs: int
@@ -44,9 +45,9 @@ class Unit(NamedTuple):
 
 
 class AnyNet(NamedTuple):
-    """A network: its block, and by stage depths, widths, strides, ratios and groups of bottlenecks.
+    """A network: the kind of its blocks, and lists with one entry per stage, the first for the stem.
 
-    The first entry is the stem, one layer of its own form.
+    The lists are depths, widths and strides, and the ratios and groups of bottlenecks.
     """
 
     block: str
@@ -57,7 +58,7 @@ class AnyNet(NamedTuple):
     num_gs: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Write it, the inverse of `parse`."""
+        """Return the text, the inverse of `parse`."""
         lists = [
             f"{name}={','.join(map(_spell, getattr(self, name)))}" for name in self._fields[1:] if getattr(self, name)
         ]
@@ -75,31 +76,31 @@ class AnyNet(NamedTuple):
 
 
 def parse(architecture: str) -> AnyNet:
-    """Read a block and lists of one number per stage, the first of them the stem's.
+    """Read the kind of the blocks and the lists with one number per stage.
 
     Raises:
-        ArchitectureError: The text has another form, or blocks that cannot be.
+        ArchitectureError: The text has another form, or describes impossible blocks.
 
     Example:
         >>> parse("bottleneck(ds=1,16,1,4 ws=16,64,128,16 ss=1,1,2,2 bot_muls=0,0.25,0.25,0.25 num_gs=1,2,1,2)").ds
         (1, 16, 1, 4)
     """
-    shown = f"architecture '{architecture[:100]}'"
     found = _FORM.fullmatch(architecture)
     if found is None:
-        raise ArchitectureError(
-            f"{shown}: expected basic(ds=1,12,12,12 ws=16,24,24,40 ss=1,1,2,2), or vanilla(...), or bottleneck(...) "
-            "with bot_muls=... num_gs=..."
+        raise bad_architecture(
+            architecture,
+            "expected basic(ds=1,12,12,12 ws=16,24,24,40 ss=1,1,2,2), or vanilla(...), or bottleneck(...) with "
+            "bot_muls=... num_gs=...",
         )
     block, *lists = found.groups()
     ds, ws, ss, num_gs = (tuple(map(int, lists[i].split(","))) if lists[i] else () for i in (0, 1, 2, 4))
     net = AnyNet(block, ds, ws, ss, tuple(map(float, lists[3].split(","))) if lists[3] else (), num_gs)
     if (net.block == "bottleneck") != bool(net.bot_muls):
-        raise ArchitectureError(f"{shown}: expected bot_muls and num_gs of bottlenecks, and of no other block")
+        raise bad_architecture(architecture, "expected bot_muls and num_gs of bottlenecks, and of no other block")
     if len({len(numbers) for numbers in net[1:] if numbers}) != 1 or net.ds[0] != 1:
-        raise ArchitectureError(f"{shown}: expected lists of equal length, and a depth of 1 first, for the stem")
+        raise bad_architecture(architecture, "expected lists of equal length, and a depth of 1 first, for the stem")
     if any(unit.groups > unit.hidden or unit.hidden % unit.groups for unit in net.units() if net.bot_muls):
-        raise ArchitectureError(f"{shown}: expected num_gs that divide the channels of the bottlenecks")
+        raise bad_architecture(architecture, "expected num_gs that divide the channels of the bottlenecks")
     return net
 
 
@@ -108,7 +109,7 @@ def _spell(value: float) -> str:
 
 
 def branch(block: str, unit: Unit) -> list[Conv]:
-    """Return the convolutions of a block, each followed by a batch norm, and by a ReLU but the last."""
+    """Return the convolutions of a block. A batch norm follows each, and a ReLU follows each but the last."""
     inputs, outputs, stride, hidden, groups = unit
     if block == "bottleneck":
         return [
@@ -120,21 +121,14 @@ def branch(block: str, unit: Unit) -> list[Conv]:
 
 
 def shortcut(block: str, unit: Unit) -> Conv | None:
-    """Return the convolution of a shortcut, followed by a batch norm; none where it is an identity or not there."""
+    """Return the convolution of a shortcut, which a batch norm follows; None if it is an identity or absent."""
     if block == "vanilla" or (unit.stride == 1 and unit.inputs == unit.outputs):
         return None
     return Conv(unit.inputs, unit.outputs, (1, 1), (unit.stride, unit.stride))
 
 
-class ConvBN(nn.Sequential):
-    """Convolution without bias, batch norm."""
-
-    def __init__(self, convolution: Conv) -> None:
-        super().__init__(convolution.build(), nn.BatchNorm2d(convolution.outputs))
-
-
 class Block(nn.Module):
-    """A block: its convolutions, plus the shortcut unless it is vanilla, and a ReLU."""
+    """A block: its convolutions, the sum with a shortcut unless the block is vanilla, and a ReLU."""
 
     def __init__(self, block: str, unit: Unit) -> None:
         super().__init__()
@@ -156,28 +150,28 @@ class Block(nn.Module):
 
 
 class Stem(NamedTuple):
-    """The first layer: its kernel and stride, and whether a max pool of stride two follows."""
+    """The first layer of a network: its kernel, its stride, and whether a max pooling of stride two follows."""
 
     kernel: int
     stride: int = 1
     pool: bool = False
 
     def convolution(self, width: int) -> Conv:
-        """Return its convolution."""
+        """Return the convolution."""
         return Conv(3, width, (self.kernel, self.kernel), (self.stride, self.stride))
 
 
-#: For CIFAR, and for ImageNet in the forms of residual and plain networks.
+#: The stem for CIFAR, and the two stems for ImageNet: those of residual and of plain networks.
 CIFAR, RESIDUAL, SIMPLE = Stem(3), Stem(7, 2, pool=True), Stem(3, 2)
 
 
 class Network(nn.Module):
-    """A whole network, in the initialisation of its authors' code: normal weights, by outgoing size, and zero biases.
+    """A whole network. As in its authors' code, weights are normal, scaled by the size of the output; biases are zero.
 
     Args:
-        net: Its block, depths and widths.
-        stem: Its first layer.
-        num_classes: Of the linear classifier.
+        net: Blocks, depths and widths.
+        stem: First layer.
+        num_classes: Number of outputs of the classifier.
     """
 
     def __init__(self, net: AnyNet, stem: Stem, num_classes: int) -> None:
@@ -202,28 +196,26 @@ class Network(nn.Module):
         return logits
 
 
-def _convolutions(net: AnyNet, stem: Stem, image_size: int) -> Iterator[tuple[Conv, int]]:
-    """Yield every convolution with the side of its output."""
-    first = stem.convolution(net.ws[0])
-    side = -(-image_size // stem.stride)
-    yield first, side
-    side = -(-side // 2) if stem.pool else side
+def _blocks(net: AnyNet, stem: Stem, image_size: int) -> Iterator[convolutions.Block]:
+    """Yield all convolutions of a network."""
+    yield convolutions.Block([stem.convolution(net.ws[0])], image_size)
+    side = output_side(image_size, stem.stride)
+    side = output_side(side) if stem.pool else side
     for unit in net.units():
-        smaller = -(-side // unit.stride)
         if (projection := shortcut(net.block, unit)) is not None:
-            yield projection, smaller
+            yield convolutions.Block([projection], side)
         for convolution in branch(net.block, unit):
-            side = -(-side // convolution.stride[0])
-            yield convolution, side
+            yield convolutions.Block([convolution], side)
+            side = output_side(side, convolution.stride[0])
 
 
 class NdsAnyNet(Nds):
     """A sweep of plain or residual networks.
 
-    A text is a block and, by stage, depths, widths and strides: `basic(ds=1,12,12,12 ws=16,24,24,40 ss=1,1,2,2)`;
-    bottlenecks have ratios and groups besides. The first entry is the stem, whose form is that of the task: on CIFAR a
-    3 x 3 convolution; on ImageNet, where what was trained is not known for certain, that of residual networks or, for
-    vanilla ones, a 3 x 3 convolution of stride two.
+    A text is a kind of block with the depths, widths and strides of all stages:
+    `basic(ds=1,12,12,12 ws=16,24,24,40 ss=1,1,2,2)`. Bottlenecks also have ratios and groups. The first entry is the
+    stem. On CIFAR the stem is a 3 x 3 convolution. On ImageNet it is not known for certain which stems were trained;
+    here it is the stem of residual networks or, for vanilla blocks, a 3 x 3 convolution of stride two.
     """
 
     def __init__(self, sweep: str, folder: Path | None = None) -> None:
@@ -240,13 +232,13 @@ class NdsAnyNet(Nds):
         """
         net = parse(without_run(architecture))
         if net.block != self.block:
-            raise ArchitectureError(f"architecture '{architecture[:100]}': expected {self.block}(...) in {self.name}")
+            raise bad_architecture(architecture, f"expected {self.block}(...) in {self.name}")
         if self.task == "cifar10" and net.ss[0] != 1:
-            raise ArchitectureError(f"architecture '{architecture[:100]}': expected a stride of 1 first, the stem's")
+            raise bad_architecture(architecture, "expected a stride of 1 first, for the stem")
         return net
 
     def spell(self, architecture: str) -> str:
-        """Return the text in its own spelling."""
+        """Return the text in the spelling of the table."""
         return str(self.net(architecture))
 
     def describe(self, net: Mapping[str, Any]) -> str:
@@ -261,20 +253,13 @@ class NdsAnyNet(Nds):
         """Build the network."""
         return Network(self.net(architecture), self.stem, task.num_classes)
 
-    def params(self, architecture: str, task: Task) -> int:
-        """Return the number of parameters."""
+    def sizes_of(self, architecture: str, task: Task) -> Sizes:
+        """Return the sizes of a network."""
         net = self.net(architecture)
-        convolutions = _convolutions(net, self.stem, 1)
-        return sum(c.weights + 2 * c.outputs for c, _ in convolutions) + (net.ws[-1] + 1) * task.num_classes
-
-    def macs(self, architecture: str, task: Task) -> int:
-        """Return the multiply-accumulates of one image, and one per class."""
-        net = self.net(architecture)
-        convolutions = _convolutions(net, self.stem, task.image_size)
-        return sum(c.weights * side**2 for c, side in convolutions) + (net.ws[-1] + 1) * task.num_classes
+        return convolutions.sizes(_blocks(net, self.stem, task.image_size), net.ws[-1], task.num_classes)
 
     def traits(self, architecture: str) -> Mapping[str, float]:
-        """Return how many blocks there are, and the width of the last."""
+        """Return the number of blocks, and the width of the last block."""
         net = self.net(architecture)
         return {"blocks": sum(net.ds[1:]), "width": net.ws[-1]}
 

@@ -1,4 +1,4 @@
-"""The decoders of TransNAS-Bench-101: from the features of an encoder to maps as large as the image."""
+"""The decoders of TransNAS-Bench-101, which map the features of an encoder to maps as large as the image."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from torch import Tensor, nn
 
 from ...datasets.tasks import Task
 
-#: Channels after every block of the generator, and the blocks that upsample, the last ones first.
+#: Channels after every block of the generator, and its blocks that can upsample, the last one first.
 GENERATOR = (1024, 1024, 512, 512, 256, 128, 64, 64, 32, 32, 16, 32, 16)
 UPSAMPLING = (12, 10, 8, 6, 4, 2)
-#: Channels after every block of the segmentation decoder; its last blocks upsample.
+#: Channels after every block of the segmentation decoder, whose last blocks upsample.
 SEGMENTATION = (1024, 512, 256, 128, 64, 32, 32)
 
 _GENERATED = {"autoencoder", "normal"}
 
 
 class Block(nn.Sequential):
-    """3 x 3 convolution, transposed with a stride of two where it upsamples, with bias; batch norm; leaky ReLU."""
+    """A 3 x 3 convolution with bias, a batch norm and a leaky ReLU. To upsample, the convolution is transposed."""
 
     def __init__(self, inputs: int, outputs: int, *, upsamples: bool) -> None:
         super().__init__(
@@ -31,13 +31,13 @@ class Block(nn.Sequential):
 
 
 class Decoder(nn.Module):
-    """Blocks and a 3 x 3 convolution to the maps, in PyTorch's own initialisation.
+    """Blocks, then a 3 x 3 convolution to the maps, in PyTorch's default initialisation.
 
     Args:
         inputs: Channels of the features.
         widths: Channels after every block.
-        upsampling: The blocks that double the resolution.
-        outputs: How many maps.
+        upsampling: Places of the blocks that double the resolution.
+        outputs: Number of maps.
     """
 
     def __init__(self, inputs: int, widths: tuple[int, ...], upsampling: Collection[int], outputs: int) -> None:
@@ -51,15 +51,16 @@ class Decoder(nn.Module):
         self.to_maps = nn.Conv2d(widths[-1], outputs, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(N, inputs, H, W)` to `(N, outputs, 2^u H, 2^u W)` with u blocks that upsample."""
+        """Map `(N, inputs, H, W)` to `(N, outputs, 2^u H, 2^u W)`, u being the number of blocks that upsample."""
         maps: Tensor = self.to_maps(self.blocks(x))
         return maps
 
 
 def decoder(task: Task, inputs: int, upsamplings: int) -> nn.Module:
-    """Make the decoder of a task: the generator of autoencoder and normal, whose maps end in tanh, or segmentation's.
+    """Return the decoder of a task. It is a generator that ends in tanh for `autoencoder` and `normal`.
 
-    The generator is trained against a discriminator, which is no part of the network: no map passes through it.
+    The other tasks have the segmentation decoder. The discriminator that the generator is trained against is no part
+    of the network, because no map passes through it.
     """
     if task.name in _GENERATED:
         return nn.Sequential(Decoder(inputs, GENERATOR, UPSAMPLING[:upsamplings], task.num_classes), nn.Tanh())

@@ -400,7 +400,7 @@ def test_labels_that_cifar_100_lacks(tmp_path: Path) -> None:
         ({"labels": ..., "fine_labels": ...}, "expected a dictionary with data and"),
         ({"data": np.zeros((COUNT, 192), dtype=np.uint8)}, r"expected data of uint8 \(M, \d+\), got uint8 \(40, 192\)"),
         ({"data": np.zeros((COUNT, 768))}, r"expected data of uint8 \(M, \d+\), got float64 \(40, 768\)"),
-        ({"data": np.zeros((COUNT, 768), dtype=np.float32)}, "array of other than uint8 or float64"),
+        ({"data": np.zeros((COUNT, 768), dtype=np.float32)}, "expected an array of uint8 or float64"),
         ({"labels": [1], "fine_labels": [1]}, "expected a list of 40"),
         ({"labels": np.ones(COUNT), "fine_labels": np.ones(COUNT)}, "expected a list of 40"),
         ({"labels": [1.0] * COUNT, "fine_labels": [1.0] * COUNT}, "expected whole numbers"),

@@ -22,12 +22,12 @@ from zcbench.spaces.cells import (
     Genotype,
     Network,
     Place,
-    Sizes,
     Skeleton,
     Style,
     parse_genotype,
     sizes,
 )
+from zcbench.spaces.space import Sizes
 
 #: By design space: nodes of a cell, whether all of them are concatenated or the loose ends, and operations.
 FAMILIES: dict[str, tuple[int, bool, tuple[str, ...]]] = {
@@ -105,7 +105,7 @@ def counted(skeleton: Skeleton, num_classes: int, image_size: int, style: Style)
     """Count a network that is built, as the base class of spaces does."""
     space = cast("Space", SimpleNamespace(network=lambda *_: Network(skeleton, num_classes, style)))
     task = Task("", num_classes, image_size)
-    return Sizes(Space.params(space, "", task), Space.macs(space, "", task))
+    return Space.sizes_of(space, "", task)
 
 
 def test_params_of_the_published_darts() -> None:

@@ -103,7 +103,7 @@ def test_a_space_lists_what_its_file_has(tmp_path: Path) -> None:
     assert space.index(other.replace("[2, 3, 4, 5]", "range(2, 6)")) == 1
     assert space.truth("cifar10", "valid-200").values.tolist() == [80.5, 70.0]
     unlisted = TEXT.replace("skip_connect", "none")
-    with pytest.raises(ArchitectureError, match="a network of this kind, but none of the 2 in "):
+    with pytest.raises(ArchitectureError, match="the network is valid, but none of the 2 in "):
         space.index(unlisted)
     assert space.params(unlisted, CIFAR10) < space.params(TEXT, CIFAR10) + 1
 
@@ -112,7 +112,7 @@ def test_networks_that_stand_twice(tmp_path: Path) -> None:
     write(tmp_path, NasBench301, [(TEXT, 90.0), (TEXT, 91.0)])
     assert NasBench301(tmp_path).truth("cifar10").values.tolist() == [90.0]
     path = write(tmp_path, DartsTrained, [(TEXT, 90.0), (TEXT, 91.0)])
-    with pytest.raises(DataFileError, match=r"Genotype.* stands there twice") as caught:
+    with pytest.raises(DataFileError, match=r"Genotype.* occurs twice") as caught:
         _ = DartsTrained(tmp_path).size
     assert str(path) in str(caught.value)
 

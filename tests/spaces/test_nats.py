@@ -240,7 +240,7 @@ def test_faults_are_refused_on_one_line_that_names_the_file(
 def test_duplicate_records_are_refused(name: str, tmp_path: Path) -> None:
     for form in ("{:06d}", "{}"):
         write(name, tmp_path, 7, record(name, 7), form)
-    with pytest.raises(DataFileError, match="stands there twice"):
+    with pytest.raises(DataFileError, match="occurs twice"):
         space_at(name, tmp_path).truth("cifar10", DEFAULT[name])
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ArchitectureError, DataFileError
 from zcbench.spaces import SPACES, nb_macro
-from zcbench.spaces.nb_macro import InvertedBottleneck, unique_text
+from zcbench.spaces.nb_macro import InvertedBottleneck, Layer, unique_text
 
 SPACE = SPACES["nb_macro"](None)
 TEXTS = ["".join(digits) for digits in itertools.product("012", repeat=8)]
@@ -86,7 +86,7 @@ def test_layers_of_a_network() -> None:
 
 def test_residual_is_added_where_the_shapes_agree() -> None:
     x = torch.randn(2, 8, 4, 4, generator=torch.Generator().manual_seed(0))
-    for module, adds in ((InvertedBottleneck(8, 8, 1, 3, 3), True), (InvertedBottleneck(8, 8, 2, 3, 3), False)):
+    for module, adds in ((InvertedBottleneck(Layer("1", 8, 8, stride)), stride == 1) for stride in (1, 2)):
         for norm in module.modules():
             if isinstance(norm, nn.BatchNorm2d):
                 nn.init.zeros_(norm.weight)
@@ -129,7 +129,7 @@ def spoilt(record: object, text: str = "00000001") -> bytes:
         pytest.param(b"<!DOCTYPE html>\n<html>", "torn or not JSON", id="HTML page"),
         pytest.param(bytes(range(256)), "torn or not JSON", id="binary"),
         pytest.param(b"[" * 100_000, "torn or not JSON", id="nested"),
-        pytest.param(b'{"00000000": 1, "00000000": 2}', "stands there twice", id="duplicate"),
+        pytest.param(b'{"00000000": 1, "00000000": 2}', "occurs twice", id="duplicate"),
         pytest.param(b"[1, 2]", "expected networks with a test_acc, got list", id="list"),
         pytest.param(b"{}", "6561 of 6561 networks are missing", id="no networks"),
         pytest.param(json.dumps(dict(list(made_up().items())[1:])).encode(), "1 of 6561", id="one missing"),

@@ -124,14 +124,14 @@ def test_numbers_out_of_bounds(text: str, bounds: tuple[float, float]) -> None:
 
 def test_indices_once_and_all(tmp_path: Path) -> None:
     assert by_index(tmp_path, [(1, 5.0), (0, 4.0)], 2).tolist() == [4, 5]
-    with pytest.raises(DataFileError, match="network 1 stands there twice"):
+    with pytest.raises(DataFileError, match="network 1 occurs twice"):
         by_index(tmp_path, [(1, 5.0), (1, 4.0)], 2)
     with pytest.raises(DataFileError, match="1 of 2 networks are missing"):
         by_index(tmp_path, [(1, 5.0)], 2)
 
 
 def test_networks_once_unless_they_may_repeat(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match="a stands there twice"):
+    with pytest.raises(DataFileError, match="a occurs twice"):
         table(tmp_path, ["x"], [("a", [1.0]), ("a", [2.0])])
     assert table(tmp_path, ["x"], [("a", [1.0]), ("a", [2.0])], repeated=True).columns["x"].tolist() == [1]
     with pytest.raises(DataFileError, match="lists no networks"):

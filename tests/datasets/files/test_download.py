@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from zcbench.datasets.files.checks import Found, Status, check, recorded, status
 from zcbench.datasets.files.download import _receive, _Redirects, get
-from zcbench.datasets.files.registry import Archive, DataFile, Found, Source, Status, Subset, check, recorded, status
+from zcbench.datasets.files.registry import Archive, DataFile, Source, Subset
 from zcbench.errors import DataFileError
 
 CONTENT = bytes(range(256)) * 4000
@@ -532,9 +533,9 @@ def test_an_archive_that_has_none_of_the_files_is_kept_and_looked_into_again(ser
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"<html></html>", "is torn or none"),
-        (b"PK", "is torn or none"),
-        (zipped(SWEEPS)[:-30], "is torn or none"),
+        (b"<html></html>", "is torn or no archive"),
+        (b"PK", "is torn or no archive"),
+        (zipped(SWEEPS)[:-30], "is torn or no archive"),
         (zipped(SWEEPS).replace(b"sweeps/B.json", b"../../../json"), "is a path outside the folder"),
         (zipped({"sweeps/A.json": bytes(1_000_000)}), "would unpack to 1,000,000 or more"),
         (zipped({"a/A.json": b"[1]", "b/A.json": b"[2]"}), "2 members that could be sweeps/A.json"),

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import io
 import json
 import random
 from collections.abc import Callable
@@ -17,8 +16,9 @@ from zcbench.errors import AbsentFileError, ArchitectureError, DataFileError, Un
 from zcbench.spaces import SPACES, Space
 from zcbench.spaces.cells import Network, Skeleton, sizes
 from zcbench.spaces.contract import SpaceContract
+from zcbench.spaces.nds import records as reader
 from zcbench.spaces.nds import space as nds
-from zcbench.spaces.nds.space import SWEEPS, NdsCells, records, space_name
+from zcbench.spaces.nds.space import SWEEPS, NdsCells, space_name
 
 CIFAR10, IMAGENET = TASKS["cifar10"], TASKS["imagenet"]
 #: Operations that every family has, and some of its own.
@@ -227,39 +227,6 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert again.columns.keys() == first.columns.keys()
 
 
-def test_records_are_in_memory_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Watched(io.StringIO):
-        asked = 0
-
-        def read(self, size: int | None = -1) -> str:
-            assert size is not None
-            assert 0 < size < 20_000
-            self.asked += 1
-            return super().read(size)
-
-    monkeypatch.setattr(nds, "_PIECE", 1_000)
-    items = [{"number": i, "list": [0.5] * (i % 7) * 100, "text": '}]"\\'} for i in range(200)]
-    for content in (json.dumps(items), json.dumps(items, indent=1), json.dumps({"a": items})):
-        stream = Watched(content)
-        found = records(stream)
-        assert next(found)[1] == items[0]
-        assert stream.asked == 1
-        assert [value for _, value in found] == items[1:]
-        assert stream.asked > 100
-
-
-@pytest.mark.parametrize("piece", [1, 2, 3, 7])
-def test_pieces_may_end_anywhere(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(nds, "_PIECE", piece)
-    text = ' { "top" : [ {"a": [1.5, "]}"]} , {} ] , "mid":[]}\n'
-    assert list(records(io.StringIO(text))) == [("top", {"a": [1.5, "]}"]}), ("top", {})]
-    for end in range(len(text) - 2):
-        with pytest.raises(ValueError, match=r"expected|Expecting|Unterminated|Invalid"):
-            list(records(io.StringIO(text[:end])))
-    with pytest.raises(ValueError, match=r"expected its end, got \{"):
-        list(records(io.StringIO(text + text)))
-
-
 def good() -> dict[str, Any]:
     return record(net("DARTS", random.Random(6)), [30.0, 20.0])
 
@@ -385,8 +352,8 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_records_beyond_measure_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nds, "_PIECE", 1_000)
-    monkeypatch.setattr(nds, "_LONGEST", 10_000)
+    monkeypatch.setattr(reader, "_PIECE", 1_000)
+    monkeypatch.setattr(reader, "_LONGEST", 10_000)
     write(tmp_path, "DARTS", '["' + "a" * 100_000)
     with pytest.raises(DataFileError, match=r"torn or not JSON .Unterminated string"):
         _ = SPACES["nds_darts"](tmp_path).size
