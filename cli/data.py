@@ -79,12 +79,9 @@ def _checked(folder: Path, *, hashed: bool) -> list[dict[str, Any]]:
     found = {name: check(source, folder, hashed=False) for name, source in sources().items()}
     if hashed:
         sizes = [each.path.stat().st_size for every in found.values() for each in every if each.state == "present"]
-        progress = Progress("bytes checked", sum(sizes))
-        try:
+        with Progress("bytes checked", sum(sizes)) as progress:
             for name, source in sources().items():
                 found[name] = check(source, folder, hashed=True, progress=progress.advance)
-        finally:
-            progress.close()
     return [
         {
             "name": name,

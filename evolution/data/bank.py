@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -208,7 +207,7 @@ class _Job:
 
 def _run(jobs: Sequence[_Job], devices: int) -> None:
     title = f"collecting statistics of {len(jobs)} networks on {devices} worker(s)"
-    with closing(Progress(title, len(jobs))) as progress:
+    with Progress(title, len(jobs)) as progress:
         for stamp in _here(jobs) if devices == 1 else _in_workers(jobs, devices):
             if stamp:  # a file that has just been written needs no check
                 _CHECKED.add(stamp)

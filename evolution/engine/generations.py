@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -163,7 +163,7 @@ def evolve(
     path = folder / "state.json"
     state = last_state(folder, recipe)
     search = _Search(problem, representation, engine, state)
-    with closing(Progress("generations", engine.generations + 1)) as progress:
+    with Progress("generations", engine.generations + 1) as progress:
         progress.update(state.generation + 1)
         while state.generation < engine.generations:
             search.step()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     rows = Store(results).read()
     cells: list[Cell] = []
     found_boards = boards(results)
-    with closing(Progress(f"boards of {results}", len(found_boards))) as progress:
+    with Progress(f"boards of {results}", len(found_boards)) as progress:
         for board in found_boards:
             cells += _cells(_unseen(board, programs, data), rows, known)
             progress.advance(1)

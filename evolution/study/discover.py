@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -149,7 +148,7 @@ def _pools(study: Study, size: int, bank: Bank, devices: int) -> list[Pool]:
 def _candidates(search: ProgramSearch, problem: NetworkProblem, met: Mapping[Program, float]) -> list[Candidate]:
     """Measure programs on all networks of all pools and return them, the best first."""
     everything = problem.everything()
-    with closing(Progress("networks that the best programs are measured on", len(problem.handles))) as progress:
+    with Progress("networks that the best programs are measured on", len(problem.handles)) as progress:
         for ground, chosen in everything.items():  # the problem keeps these scores, so the call below computes none
             problem.coefficients(list(met), {ground: chosen})
             progress.advance(len(chosen))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +67,7 @@ def responses(
     shapes = [(factor, USUAL | {factor: value}) for factor, values in VARIED.items() for value in values]
     generator = torch.Generator().manual_seed(seed)
     found = []
-    with closing(Progress("shapes", len(shapes))) as progress:
+    with Progress("shapes", len(shapes)) as progress:
         for factor, shape in shapes:
             values = _values(program, shape, draws, batch, generator, to_scalar)
             known = values[np.isfinite(values)]
