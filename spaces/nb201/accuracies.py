@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ class _Runs:
 
     def _accuracy(self, runs: Any) -> float:
         if not isinstance(runs, list) or not 1 <= len(runs) <= 3:
-            raise ValueError(f"expected a list of one to three accuracies, got {str(runs)[:60]}")
+            raise ValueError(f"expected a list of one to three accuracies, got {reprlib.repr(runs)[:60]}")
         checked = [number(run) for run in runs]
         if self.run is None:
             return float(np.mean(checked))
@@ -155,7 +156,7 @@ def _values(
 def _index_of(key: Any, operations: tuple[str, ...], order: Iterable[int] = range(len(EDGES))) -> int:
     """Return the index of a cell from the numbers of its operations, taken in the given order."""
     if not isinstance(key, tuple) or len(key) != len(EDGES):
-        raise ValueError(f"expected six operation numbers, got {str(key)[:60]}")
+        raise ValueError(f"expected six operation numbers, got {reprlib.repr(key)[:60]}")
     for digit in key:
         if type(digit) is not int or not 0 <= digit < len(operations):
             raise ValueError(f"unknown operation {str(digit)[:20]}, expected 0 to {len(operations) - 1}")

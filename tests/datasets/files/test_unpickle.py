@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import pickle
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from zcbench.datasets.files.unpickle import NUMPY, Bag, unpickle
+from zcbench.datasets.files.unpickle import NUMPY, Bag, _frombuffer, unpickle
 from zcbench.errors import DataFileError
 
 PROTOCOLS = range(6)
@@ -251,3 +253,117 @@ FORGED_ARRAY = (
 @pytest.mark.parametrize("content", [FORGED_ARRAY, b"]" + FORGED_ARRAY + b"a"], ids=["alone", "in a list"])
 def test_arrays_of_forged_addresses_are_refused(tmp_path: Path, content: bytes) -> None:
     refusal(written(tmp_path, b"\x80\2" + content + b"."))
+
+
+# The file calls `numpy.ndarray` itself, with an object dtype over its own bytes, and stores an item there. A reader that
+# has a real class in its place corrupts memory (fault D1).
+CALLS_NDARRAY = b"\x80\2cnumpy\nndarray\n(K\4\x85cnumpy\ndtype\nU\2O8K\0K\1\x87RU\x20" + b"A" * 32 + b"tR(K\0U\4itemu."
+#: `_frombuffer` is on the stack, and BUILD gives it new defaults (fault D2).
+BUILDS_A_FUNCTION = b"\x80\2cnumpy.core.numeric\n_frombuffer\n(N}U\x0c__defaults__)stb."
+
+
+def deep(levels: int) -> bytes:
+    """Return lists of lists: every level twice the one before."""
+    return (
+        b"\x80\2]"
+        + b"q\0"
+        + b"".join(b"](h" + bytes([n]) + b"h" + bytes([n]) + b"eq" + bytes([n + 1]) for n in range(levels))
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CALLS_NDARRAY,
+        BUILDS_A_FUNCTION,
+        b"\x80\2cnumpy\ndtype\n(N}U\x06__init__Nstb.",
+        b"\x80\2cnumpy.core.multiarray\n_reconstruct\nK\1K\2s.",
+        b"\x80\4\x8c\5numpy\x8c\7ndarray\x93)\x81(K\1K\1\x85K\1\x89K\1tb.",
+        b"\x80\2}((K\1tK\1\x86K\1s.",
+        b"\x80\2}]K\1s.",
+        b"\x80\4\x8fN\x90.",
+        b"(lp0\n(dp1\na",
+    ],
+    ids=range(9),
+)
+def test_what_a_file_names_is_neither_called_nor_changed(tmp_path: Path, content: bytes) -> None:
+    before = _frombuffer.__defaults__
+    refusal(written(tmp_path, content))
+    assert _frombuffer.__defaults__ is before
+
+
+@pytest.mark.parametrize("put", [b"r\xff\xff\xff\x7f", b"p2147483647\n"], ids=["binary", "text"])
+def test_a_place_far_away_takes_no_memory(tmp_path: Path, put: bytes) -> None:
+    """Python's own reader makes room for all places before: 3.2 GiB for these few bytes (fault D8b)."""
+    assert unpickle(written(tmp_path, b"\x80\2]" + put + b"."), {}) == []
+
+
+def test_arrays_are_no_larger_together_than_the_file_allows(tmp_path: Path) -> None:
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1M\x00\x10\x85h\1\x89h\0tb0"
+    start = b"\x80\2T\x00\x10\0\0" + b"A" * 4096 + b"q\0cnumpy\ndtype\nU\2u1K\0K\1\x87Rq\1"
+    assert unpickle(written(tmp_path, start + array + b"h\0."), NUMPY) == "A" * 4096
+    assert "its arrays are larger than the file" in refusal(written(tmp_path, start + array * 100 + b"h\0."))
+
+
+def test_hashes_of_nested_tuples_are_not_asked_for(tmp_path: Path) -> None:
+    """A hash of 40 levels, each twice the one before, would take days; one of a million levels ends the process."""
+    levels = b"".join(b"\x86q" + bytes([n]) + b"h" + bytes([n]) for n in range(40))
+    assert "expected plain values as keys" in refusal(written(tmp_path, b"\x80\2}NN" + levels + b"\x86K\1s."))
+
+
+def test_objects_of_twofold_lists_make_short_errors(tmp_path: Path) -> None:
+    """Whoever prints such a list prints 2**60 brackets (fault D3)."""
+    runs = unpickle(written(tmp_path, deep(60) + b"."), {})
+    for _ in range(60):
+        runs = runs[0]
+    assert runs == []
+
+
+FUZZ = """
+import random, resource, sys
+from pathlib import Path
+from zcbench.datasets.files.unpickle import NUMPY, RECORDS, Bag, unpickle
+from zcbench.errors import DataFileError
+
+folder, count = Path(sys.argv[1]), int(sys.argv[2])
+seeds = [path.read_bytes() for path in sorted(folder.glob("seed*"))]
+opcodes = bytes(range(256))
+draw = random.Random(0)
+allowed = {**NUMPY, **RECORDS, ("a", "B"): Bag}
+names = [f"c{module}\\n{name}\\n".encode() for module, name in allowed]
+path = folder / "fuzzed"
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+read = 0
+for number in range(count):
+    if number % 10:
+        content = bytearray(draw.choice(seeds))
+        for _ in range(draw.randint(1, 8)):
+            at = draw.randrange(len(content))
+            new = draw.choice([draw.randbytes(1), draw.choice(names), b"", b"R", b"b"])
+            content[at : at + draw.randint(0, 2)] = new
+    else:
+        steps = b"()]}lKNRbotuase0122\\x81\\x85\\x86\\x87\\x94h"
+        parts = [draw.choice([draw.choice(names), bytes([draw.choice(steps)])]) for _ in range(60)]
+        content = b"\\x80\\4" + b"".join(parts) + b"."
+    path.write_bytes(content)
+    try:
+        unpickle(path, allowed)
+        read += 1
+    except DataFileError:
+        pass
+grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+assert grown < 64, grown
+print(read)
+"""
+
+
+@pytest.mark.slow
+def test_mutated_and_random_pickles_neither_crash_nor_grow(tmp_path: Path) -> None:
+    batch = {"labels": [3, 9], "data": np.arange(64, dtype=np.uint8).reshape(2, 32), "mean": np.linspace(0, 1, 4)}
+    for protocol in PROTOCOLS:
+        (tmp_path / f"seed{protocol}").write_bytes(pickle.dumps(batch, protocol))
+    (tmp_path / "seed python 2").write_bytes(python2_batch(batch["data"], [3, 9]))  # type: ignore[arg-type]
+    command = [sys.executable, "-c", FUZZ, str(tmp_path), "22000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100  # some stay whole, so the others were refused for a reason
