@@ -10,9 +10,8 @@ import numpy as np
 
 from ..results.ablation import Ablation
 from ..results.board import Board
-from ..results.detail import Detail
 from ..results.pairs import Agreed, Comparison, Transferred
-from ..results.ranking import Ranking
+from ..results.ranking import Detail, Ranking
 from ..results.standing import BASELINES, Standing
 from .figures import Drawing, inline
 from .published import published
@@ -298,7 +297,7 @@ def _row(r: Ranking, d: Detail) -> str:
         _cell(c.tau_top_accuracy, _number(c.tau_top_accuracy)),
         _cell(c.tau_top_score, _number(c.tau_top_score)),
         _cell(c.top_overlap, _number(c.top_overlap)),
-        _cell(d.regret_10, "" if math.isnan(d.regret_10) else f"{d.regret_10:.2f}"),
+        _cell(d.regret_at_10, "" if math.isnan(d.regret_at_10) else f"{d.regret_at_10:.2f}"),
         *(_cell(g.rho, _number(g.rho) + ("*" if g.rho_sign_change else "")) for g in given),
         _cell(r.coverage, f"{100 * r.coverage:.1f}%"),
         _cell(r.ms, f"{r.ms:.3g}"),

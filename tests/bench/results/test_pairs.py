@@ -17,7 +17,8 @@ from zcbench.bench.results.pairs import (
     families,
 )
 from zcbench.bench.results.panel import Panel, Sample, measure
-from zcbench.bench.stats.coefficients import holm, resamples
+from zcbench.bench.stats.bootstrap import resamples
+from zcbench.bench.stats.significance import holm
 from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 
@@ -108,12 +109,12 @@ def test_families_share_a_batch_size() -> None:
     several = [panel(scores, "a", 1), panel(scores, "a", 4), panel(scores, "b", 4), panel(scores, "params", 0)]
     truth = np.arange(3.0)
     sample = Sample(("x", "y", "z"), truth, resamples(3, 5), tuple(several))
-    found = families(sample, [measure(p, truth, sample.weights) for p in several])
+    found = families(sample)
     names = {size: [m.panel.proxy for m in own] for size, own in found}
     # b has one batch size alone, as of its protocol.
     assert names == {"1": ["a", "b", "params"], "4": ["a", "b", "params"]}
     alone = Sample(sample.networks, truth, sample.weights, tuple(several[1:]))
-    assert [(size, len(own)) for size, own in families(alone, [])] == [("", 0)]
+    assert [(size, len(own)) for size, own in families(alone)] == [("", 3)]
 
 
 def test_agreement_is_what_scipy_says(made: tuple[Sample, list[Panel]]) -> None:
