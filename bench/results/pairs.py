@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..stats.coefficients import mean_over_seeds
+from ..stats.coefficients import mean_over_seeds, over_seeds, rho_and_tau
 from ..stats.conditional import agreement
 from ..stats.ranks import Matrix, Vector
 from ..stats.significance import Difference, differences, holm
-from ..stats.top import transfer
+from ..stats.top import choose
 from .board import Board
 from .panel import Measured, Panel, Sample, common_seeds, in_threads, measure
 from .ranking import CHOSEN
@@ -301,8 +301,7 @@ def _transferred(board: Board, sample: Sample, name: str, other: Sample) -> Iter
     truth = other.truth[others]
     k = min(CHOSEN, len(rows))
     for panel in sample.panels:
-        (found,) = transfer(
-            {"here": panel.scores[rows]}, {"there": truth}, k, higher_is_better=panel.higher_is_better
-        ).values()
-        choice = vars(found.choice)
-        yield Transferred(board, panel.proxy, panel.batch_size, name, **choice, rho=found.rho, tau=found.tau)
+        scores = panel.scores[rows]
+        choice = choose(scores, truth, k, higher_is_better=panel.higher_is_better)
+        rho, tau = over_seeds(rho_and_tau, scores, truth).tolist()
+        yield Transferred(board, panel.proxy, panel.batch_size, name, **vars(choice), rho=rho, tau=tau)

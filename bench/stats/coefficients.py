@@ -50,6 +50,11 @@ def spearman(scores: Vector, truth: Vector) -> float:
     return float(g @ h / math.sqrt((g @ g) * (h @ h)))
 
 
+def rho_and_tau(scores: Vector, truth: Vector) -> tuple[float, float]:
+    """Return `spearman` and `kendall`."""
+    return spearman(scores, truth), kendall(scores, truth)
+
+
 def pearson(scores: Vector, truth: Vector) -> float:
     """Return Pearson's r; NaN for fewer than three values or a side that is constant to round-off.
 

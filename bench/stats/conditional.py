@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bootstrap import bootstrap, by_network, interval
-from .coefficients import finite_columns, kendall, mean_over_seeds, spearman
+from .coefficients import finite_columns, kendall, mean_over_seeds, rho_and_tau
 from .correlation import Correlation, SeedCorrelations
 from .ranks import Matrix, Small, Vector, grades
 
@@ -168,7 +168,7 @@ def within(
     for g, (_, rows) in enumerate(members):
         for s, column in enumerate(scores.T):
             keep = rows[finite[s, rows]]
-            values[g, s] = _both(column[keep], truth[keep])
+            values[g, s] = rho_and_tau(column[keep], truth[keep])
             if not np.isnan(values[g, s]).all():
                 used[keep] = True
                 pairs[g, s] = _pairs(len(keep))
@@ -199,7 +199,7 @@ def among(scores: Matrix, truth: Vector, keep: NDArray[np.bool_], weights: Matri
     small = by_network(weights, len(truth))[keep]
     held, drawn = [], []
     for x, y, finite in finite_columns(scores[keep], truth[keep]):
-        held.append(_both(x, y))
+        held.append(rho_and_tau(x, y))
         drawn.append(_drawn(x, y, small[finite]))
     n = int(np.isfinite(scores[keep]).any(1).sum())
     return _conditional(n, overall, np.asarray(held), np.asarray(drawn))
@@ -247,10 +247,6 @@ def agreement(columns: Matrix) -> Agreement:
     for matrix in (rho, tau):
         np.fill_diagonal(matrix, [1.0 if len(c) > 2 and c.min() < c.max() else math.nan for c in common.T])
     return Agreement(len(common), rho, tau)
-
-
-def _both(x: Vector, y: Vector) -> tuple[float, float]:
-    return spearman(x, y), kendall(x, y)
 
 
 def _drawn(x: Vector, y: Vector, weights: Small) -> Matrix:

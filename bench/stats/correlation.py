@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bootstrap import bootstrap, by_network, interval
-from .coefficients import finite_columns, kendall, mean_over_seeds, over_seeds, spearman
+from .coefficients import finite_columns, mean_over_seeds, over_seeds, rho_and_tau
 from .ranks import Matrix, Vector
 from .top import top
 
@@ -59,7 +59,7 @@ def correlate_seeds(scores: Matrix, truth: Vector, weights: Matrix) -> SeedCorre
         if key not in known:
             nothing = np.full(len(weights), np.nan)
             drawn = bootstrap(x, y, small if keep.all() else small[keep]) if len(x) > 2 else (nothing, nothing)
-            known[key] = len(x), spearman(x, y), kendall(x, y), *drawn
+            known[key] = len(x), *rho_and_tau(x, y), *drawn
         found.append(known[key])
     return SeedCorrelations(*map(np.asarray, zip(*found, strict=True)))
 
@@ -125,9 +125,7 @@ def _top(scores: Vector, truth: Vector, oriented: Vector) -> tuple[float, ...]:
         return (math.nan,) * 5
     by_accuracy, by_score = top(truth), top(oriented)
     return (
-        spearman(scores[by_accuracy], truth[by_accuracy]),
-        kendall(scores[by_accuracy], truth[by_accuracy]),
-        spearman(scores[by_score], truth[by_score]),
-        kendall(scores[by_score], truth[by_score]),
+        *rho_and_tau(scores[by_accuracy], truth[by_accuracy]),
+        *rho_and_tau(scores[by_score], truth[by_score]),
         len(np.intersect1d(by_accuracy, by_score)) / len(by_accuracy),
     )

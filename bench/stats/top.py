@@ -8,14 +8,14 @@ depends on chance. With many ties the result depends on the order of the network
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .coefficients import check, finite_columns, kendall, mean_over_seeds, over_seeds, spearman
+from .coefficients import check, finite_columns, mean_over_seeds, over_seeds
 from .ranks import Matrix, Vector, above
 
 Gain = Literal["percent", "relative"]
@@ -172,49 +172,6 @@ def choose(scores: Matrix, truth: Vector, k: int, *, higher_is_better: bool = Tr
         rows.append((best, regret, rank, percentile))
     n = int(np.isfinite(scores).any(1).sum())
     return Choice(n, k, *map(float, mean_over_seeds(np.asarray(rows))))
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """Scores on one data set, measured by the accuracies on another data set.
-
-    Attributes:
-        choice: The networks with the highest scores, with their accuracies on the other data set.
-        rho: Spearman of the scores with these accuracies, mean over seeds.
-        tau: Kendall's tau-b of the scores with these accuracies, mean over seeds.
-    """
-
-    choice: Choice
-    rho: float
-    tau: float
-
-
-def transfer(
-    scores: Mapping[str, Matrix], truths: Mapping[str, Vector], k: int, *, higher_is_better: bool = True
-) -> dict[tuple[str, str], Transfer]:
-    """Choose networks by the scores on one data set, and measure them by the accuracies on another data set.
-
-    Every pair of data sets is measured, also a data set with itself.
-
-    Args:
-        scores: `(n, seeds)` by data set; all data sets have the same networks.
-        truths: `(n,)` by data set, finite.
-        k: Number of networks to choose.
-        higher_is_better: Whether the highest scores are the top.
-
-    Returns:
-        By (data set of the scores, data set of the accuracies).
-
-    Raises:
-        ValueError: k is below 1, shapes do not fit, or an accuracy is not finite.
-    """
-    found = {}
-    for source, values in scores.items():
-        for target, truth in truths.items():
-            choice = choose(values, truth, k, higher_is_better=higher_is_better)
-            both = over_seeds(lambda x, y: (spearman(x, y), kendall(x, y)), values, truth)
-            found[source, target] = Transfer(choice, *both.tolist())
-    return found
 
 
 def _curves(scores: Vector, truth: Vector, shares: Vector, best_of_all: float, sign: int) -> Matrix:

@@ -15,7 +15,7 @@ from scipy import stats
 from zcbench.bench.stats.bootstrap import resamples
 from zcbench.bench.stats.coefficients import kendall, spearman
 from zcbench.bench.stats.correlation import correlate
-from zcbench.bench.stats.top import SHARES, Tops, choose, ndcg, size, top, tops, transfer
+from zcbench.bench.stats.top import SHARES, Tops, choose, ndcg, size, top, tops
 
 Vector = NDArray[np.float64]
 VALUES = st.integers(1, 40).flatmap(
@@ -285,19 +285,6 @@ def test_choice_of_a_network_without_score() -> None:
     assert choose(np.empty((0, 1)), np.empty(0), 1).n == 0
     with pytest.raises(ValueError, match="k: expected at least 1, got 0"):
         choose(scores, truth, 0)
-
-
-def test_transfer_chooses_on_one_and_looks_at_another() -> None:
-    truths = {name: draw(60, None, seed) for seed, name in enumerate("abc")}
-    scores = {name: np.stack([truth, truth + draw(60, None, 9)], axis=1) for name, truth in truths.items()}
-    del scores["c"]
-    found = transfer(scores, truths, 5)
-    assert set(found) == {(source, target) for source in "ab" for target in "abc"}
-    for (source, target), value in found.items():
-        assert value.choice == choose(scores[source], truths[target], 5)
-        assert value.rho == near(np.mean([spearman(c, truths[target]) for c in scores[source].T]))
-        assert value.tau == near(np.mean([kendall(c, truths[target]) for c in scores[source].T]))
-    assert transfer({"a": truths["a"][:, None]}, truths, 5)["a", "a"].choice.regret == 0
 
 
 def nb201(folder: Path) -> pd.DataFrame:
