@@ -119,11 +119,6 @@ def by_panel(rows: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
         yield proxy, int(batch_size), group
 
 
-def by_seed(rows: pd.DataFrame, networks: list[str], column: str = "value") -> pd.DataFrame:
-    """Return one column of the rows of a panel as a table of networks and seeds; NaN where there is no row."""
-    return rows.pivot(index="architecture", columns="seed", values=column).reindex(networks)
-
-
 def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
     """Return the sample of a recipe: the networks with an accuracy, and a panel for every proxy and batch size.
 
@@ -134,7 +129,7 @@ def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
     known = np.isfinite(recipe.values)
     panels = []
     for proxy, batch_size, group in by_panel(rows):
-        table = by_seed(group, recipe.architectures)
+        table = group.pivot(index="architecture", columns="seed", values="value").reindex(recipe.architectures)
         scores = table.to_numpy(dtype=np.float64)[known]
         panels.append(
             Panel(

@@ -24,12 +24,12 @@ from ..stats.ranks import Matrix
 from ..study.config import StudyConfig
 from ..study.recipe import Recipe
 
-#: Goes up when older versions could no longer read what this one writes.
+#: Version of the format; it goes up when older versions of zcbench cannot read new files.
 FORMAT = 1
 #: Scores in the same environment differ by no more than this, relative to the larger score. The tolerance in float64 is
 #: small enough to see a change of the constants that keep a logarithm or a division from zero.
 RTOL = {"float32": 1e-5, "float64": 1e-10}
-#: Spearman between the scores of two environments is at least this.
+#: Spearman between the scores of two environments below which a proxy has regressed.
 AGREEMENT = 0.99
 #: Number of networks that a finding names.
 MOVED = 10
@@ -167,7 +167,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
 
 
 def study_config(document: Mapping[str, Any], **free: Any) -> StudyConfig:
-    """Return the configuration of a baseline's study, with the settings that change no score."""
+    """Return the configuration of the study of a baseline, with the settings `free` that change no score."""
     return StudyConfig(**document["config"], **free)
 
 
@@ -227,7 +227,7 @@ def _compared(
     foreign: Sequence[str],
     rtol: float,
 ) -> Finding:
-    """Compare the scores of a baseline `(seeds)` with those of now, one proxy at one batch size."""
+    """Compare the scores of one proxy at one batch size, in the baseline and now, one element per seed."""
     architectures, truth = recipe.architectures, recipe.values
     old = np.asarray([score["values"] for score in scores], dtype=np.float64).T
     new = np.asarray([group["value"].to_numpy() for group in groups]).T
@@ -278,15 +278,16 @@ def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Move
 
 
 def _incomparable(document: Mapping[str, Any], recipe: Recipe) -> list[str]:
+    """Return the reasons why no score of a baseline can be compared."""
     now = recipe.document()
     named = ("protocol", "device", "truth")
     reasons = [f"{name} {document[name]} is now {now[name]}" for name in named if document[name] != now[name]]
     if document["batches"] != now["batches"]:
-        reasons.append("the images of the batches are others")
+        reasons.append("the images of the batches differ")
     if list(document["accuracies"]) != list(now["accuracies"]):
-        reasons.append("the networks are others")
+        reasons.append("the networks differ")
     elif document["accuracies"] != now["accuracies"]:
-        reasons.append("the accuracies are others")
+        reasons.append("the accuracies differ")
     return reasons
 
 

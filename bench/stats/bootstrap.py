@@ -95,6 +95,17 @@ def bootstrap(scores: Vector, truth: Vector, weights: Small) -> tuple[Vector, Ve
     return np.where(np.isfinite(rho), rho, np.nan), np.where(np.isfinite(tau), tau, np.nan)
 
 
+def replicates(scores: Vector, truth: Vector, weights: Small) -> Matrix:
+    """Return rho and tau of every resample `(2, resamples)`, NaN for fewer than three networks.
+
+    Args:
+        scores: `(n,)`, finite.
+        truth: `(n,)`, finite.
+        weights: `(n, resamples)`, from `by_network`.
+    """
+    return np.asarray(bootstrap(scores, truth, weights)) if len(truth) > 2 else np.full((2, weights.shape[1]), np.nan)
+
+
 def interval(values: Vector, level: float = 0.95) -> tuple[float, float]:
     """Return the percentile interval of the values that are not NaN; NaN if there are none."""
     known = values[~np.isnan(values)]

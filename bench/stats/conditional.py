@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import bootstrap, by_network, interval
+from .bootstrap import bootstrap, by_network, interval, replicates
 from .coefficients import finite_columns, kendall, mean_over_seeds, rho_and_tau
 from .correlation import Correlation, SeedCorrelations
 from .ranks import Matrix, Small, Vector, grades
 
 _Matrices = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-#: What is less than this share of the variance is round-off.
+#: A variance below this share of the whole variance is round-off.
 _ROUND_OFF = 1e-12
 
 
@@ -93,12 +93,7 @@ def given(
     for seed, (x, y, keep) in enumerate(finite_columns(scores, truth)):
         if keep.tobytes() not in rest:
             rest[keep.tobytes()] = _matrices([y, *conditions[keep].T], small[keep])
-        first = None
-        if seeds is not None and known.all():
-            first = (
-                np.asarray([seeds.rho[seed], seeds.tau[seed]]),
-                np.stack([seeds.drawn_rho[seed], seeds.drawn_tau[seed]]),
-            )
+        first = seeds.both(seed) if seeds is not None and known.all() else None
         value, values = _matrices([x, y, *conditions[keep].T], small[keep], rest[keep.tobytes()], first)
         held.append(partial(value))
         drawn.append(partial(values))
@@ -129,7 +124,7 @@ class Group:
         value: Label that the networks of the group share.
         n: Number of networks of the group with a finite score of any seed.
         rho: Spearman; NaN for fewer than three networks or a constant side.
-        tau: Kendall's tau-b.
+        tau: Kendall's tau-b; NaN as for `rho`.
     """
 
     value: Any
@@ -172,7 +167,7 @@ def within(
             if not np.isnan(values[g, s]).all():
                 used[keep] = True
                 pairs[g, s] = _pairs(len(keep))
-                draws[g, s] = _drawn(column[keep], truth[keep], small[keep])
+                draws[g, s] = replicates(column[keep], truth[keep], small[keep])
                 drawn_pairs[g, s] = _pairs(small[keep].sum(0, dtype=np.float64))
     conditional = _conditional(int(used.sum()), overall, _pooled(values, pairs), _pooled(draws, drawn_pairs))
     return conditional, [
@@ -200,7 +195,7 @@ def among(scores: Matrix, truth: Vector, keep: NDArray[np.bool_], weights: Matri
     held, drawn = [], []
     for x, y, finite in finite_columns(scores[keep], truth[keep]):
         held.append(rho_and_tau(x, y))
-        drawn.append(_drawn(x, y, small[finite]))
+        drawn.append(replicates(x, y, small[finite]))
     n = int(np.isfinite(scores[keep]).any(1).sum())
     return _conditional(n, overall, np.asarray(held), np.asarray(drawn))
 
@@ -223,7 +218,7 @@ class Agreement:
     Attributes:
         n: Number of networks that are finite in every column.
         rho: Spearman; NaN for fewer than three networks and beside a constant column.
-        tau: Kendall's tau-b.
+        tau: Kendall's tau-b; NaN as for `rho`.
     """
 
     n: int
@@ -249,13 +244,6 @@ def agreement(columns: Matrix) -> Agreement:
     return Agreement(len(common), rho, tau)
 
 
-def _drawn(x: Vector, y: Vector, weights: Small) -> Matrix:
-    """Return rho and tau of every resample `(2, resamples)`, NaN among fewer than three networks."""
-    if len(x) < 3:
-        return np.full((2, weights.shape[1]), np.nan)
-    return np.asarray(bootstrap(x, y, weights))
-
-
 def _matrices(
     columns: list[Vector], weights: Small, rest: _Matrices | None = None, first: _Matrices | None = None
 ) -> _Matrices:
@@ -276,14 +264,14 @@ def _matrices(
         return value, values
     if rest:
         value[:, 1:, 1:], values[..., 1:, 1:] = rest
+    if first:
+        value[:, 0, 1], values[..., 0, 1] = first
+        value[:, 1, 0], values[..., 1, 0] = first
     centred = [grades(column) for column in columns]
     # SciPy sorts numbers of 16 bits in half the time.
     ranks: list[Any] = [(g + n).astype(np.uint16 if n < 2**15 else np.intp) for g in centred]
     for a in range(1 if rest else count):
-        for b in range(a + 1, count):
-            if first and (a, b) == (0, 1):
-                (value[:, 0, 1], values[..., 0, 1]), (value[:, 1, 0], values[..., 1, 0]) = first, first
-                continue
+        for b in range(2 if first and a == 0 else a + 1, count):
             squares = float(centred[a] @ centred[a]) * float(centred[b] @ centred[b])
             if squares:
                 rho = float(centred[a] @ centred[b]) / math.sqrt(squares)

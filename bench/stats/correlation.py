@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import bootstrap, by_network, interval
+from .bootstrap import by_network, interval, replicates
 from .coefficients import finite_columns, mean_over_seeds, over_seeds, rho_and_tau
 from .ranks import Matrix, Vector
 from .top import top
@@ -31,6 +31,11 @@ class SeedCorrelations:
     tau: Vector
     drawn_rho: Matrix
     drawn_tau: Matrix
+
+    def both(self, seed: int) -> tuple[Vector, Matrix]:
+        """Return rho and tau of a seed `(2,)`, and those of every resample `(2, resamples)`."""
+        drawn = np.stack([self.drawn_rho[seed], self.drawn_tau[seed]])
+        return np.asarray([self.rho[seed], self.tau[seed]]), drawn
 
     def interval(self, name: str) -> tuple[float, float]:
         """Return the 95 % percentile interval over networks of the mean over seeds of `rho` or `tau`."""
@@ -57,9 +62,8 @@ def correlate_seeds(scores: Matrix, truth: Vector, weights: Matrix) -> SeedCorre
     for column, (x, y, keep) in zip(scores.T, finite_columns(scores, truth), strict=True):
         key = column.tobytes()
         if key not in known:
-            nothing = np.full(len(weights), np.nan)
-            drawn = bootstrap(x, y, small if keep.all() else small[keep]) if len(x) > 2 else (nothing, nothing)
-            known[key] = len(x), *rho_and_tau(x, y), *drawn
+            drawn_rho, drawn_tau = replicates(x, y, small if keep.all() else small[keep])
+            known[key] = len(x), *rho_and_tau(x, y), drawn_rho, drawn_tau
         found.append(known[key])
     return SeedCorrelations(*map(np.asarray, zip(*found, strict=True)))
 

@@ -109,7 +109,7 @@ def ndcg(scores: Vector, truth: Vector, k: int, gain: Gain = "percent", *, highe
         A value from 0 to 1; NaN without networks, or if the gain of every network is 0.
 
     Raises:
-        ValueError: k is below 1, or the vectors do not fit.
+        ValueError: k is below 1, lengths differ, or a value is not finite.
     """
     if k < 1:
         raise ValueError(f"k: expected at least 1, got {k}")
@@ -204,7 +204,7 @@ def _descending(values: Vector) -> NDArray[np.intp]:
 def _gains(truth: Vector, gain: Gain) -> Vector:
     low, high = truth.min(), truth.max()
     if gain == "percent":
-        # A common factor cancels, and with this one nothing overflows.
+        # A common factor of all gains cancels; this factor keeps them from overflow.
         gains = np.exp2(truth - high) - np.exp2(-high) if low >= 0 and high <= 100 else np.full_like(truth, np.nan)
     else:
         gains = truth / 2 - low / 2
@@ -224,20 +224,20 @@ def _ndcg(truth: Vector, order: NDArray[np.intp], gains: Vector) -> Vector:
 def _among_first(leading: Vector, other: Vector, order: NDArray[np.intp], sizes: NDArray[np.intp]) -> Matrix:
     """Return rho and tau-b among the first networks of a descending order, for ascending sizes: `(2, sizes)`.
 
-    Ranks come from counting, so nothing is sorted again, and concordant pairs only grow from one size to the next.
+    Ranks come from counting, so nothing is sorted again. The pairs of one size are among those of the next size.
     """
     leader, y = -leading[order], np.unique(other[order], return_inverse=True)[1]
     first, last = (np.searchsorted(leader, leader, side=side) for side in ("left", "right"))  # of equal leaders
     small_first, small_y = (ranks.astype(np.uint16 if len(y) < 2**16 else np.int64) for ranks in (first, y))  # quicker
     counts, below = np.zeros((2, int(y.max()) + 1), dtype=np.intp)
-    # Sums over the first networks, of what does not change once all their equals are among them.
+    # Sums over the first networks; a term is final when all networks with the same leading value are among the first.
     edges = (first + last).astype(np.float64)
     ties = np.insert((last - first).cumsum(), 0, 0), np.insert(((last - first) ** 2).cumsum(), 0, 0)
     concordance = start = 0
     result = np.full((2, len(sizes)), np.nan)
     for column, end in enumerate(sizes.tolist()):
         if end > start:
-            # The leading side falls: a later network lies below the earlier ones, unless it is tied with the last.
+            # The leading side is descending: a later network is below the earlier ones, or tied with the last of them.
             new = slice(start, end)
             concordance -= int(above(y[new], counts, below).sum())
             if first[start] < start:
@@ -249,7 +249,8 @@ def _among_first(leading: Vector, other: Vector, order: NDArray[np.intp], sizes:
             np.add.at(counts, y[new], 1)
             counts.cumsum(out=below)
             start = end
-        whole = int(first[end - 1])  # the others are equal, and perhaps not all of them are among the first
+        # The networks from `whole` on are equal, and perhaps not all of their equals are among the first.
+        whole = int(first[end - 1])
         part = end - whole
         equals = counts[y[:end]]
         # By how many more of the first networks each is above than below.
