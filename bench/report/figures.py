@@ -17,10 +17,10 @@ import numpy as np
 from ...atomic import write_atomically
 from ...errors import ResultsError
 from ..results.ablation import Ablation, Seed, Spread
-from ..results.detail import CUTS
 from ..results.panel import Panel
+from ..results.ranking import CUTS
 from ..results.standing import BASELINES, Standing
-from ..stats.coefficients import Matrix
+from ..stats.ranks import Matrix
 from ..stats.top import Tops
 from .numbers import number
 

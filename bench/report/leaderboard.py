@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from ...progress import Progress
 from ..results.ablation import Ablation, ablate, drawn_by_seed
 from ..results.board import Board, boards, from_record
 from ..results.pairs import Agreed, Transferred, across
-from ..results.panel import in_threads, measure, union
+from ..results.panel import union
 from ..results.standing import Standing, stand
 from ..scoring.store import KEY, Store
 from . import figures
@@ -154,10 +153,7 @@ def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard
         progress.close()
     samples = {s.board.id: s.sample for s in standings}
     ablations = [s.ablation for s in standings if s.ablation]
-    for group in drawn_by_seed(found):
-        sample = union([samples[board.id] for board in group])
-        measured = in_threads(partial(measure, truth=sample.truth, weights=sample.weights), sample.panels)
-        ablations.append(ablate(group, sample, measured))
+    ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]
     agreements, transfers = across([(s.board, s.sample) for s in standings])
     return Leaderboard(standings, ablations, agreements, transfers)
 

@@ -1,1 +1,1 @@
-"""What the scores of a study say: boards, rankings, pairs, ablations, and comparisons with a baseline."""
+"""What the scores of studies say: boards, panels, rankings, pairs, ablations, and the regression check."""

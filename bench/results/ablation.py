@@ -1,4 +1,4 @@
-"""What seed and batch size do to a proxy: how far its correlation varies, whether it grows, how alike it ranks."""
+"""What seeds and batch sizes do to a proxy: how much its coefficients vary, if they grow, and how alike it ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import stats as scipy_stats
 
-from ..stats.coefficients import Vector, interval, mean_over_seeds
+from ..stats.bootstrap import interval
+from ..stats.coefficients import mean_over_seeds
+from ..stats.ranks import Vector
 from .board import Board
 from .pairs import Agreed, Comparison, between_batch_sizes, between_seeds, compare
 from .panel import Measured, Sample
@@ -23,13 +25,13 @@ class Seed:
     """One proxy at one batch size with one seed.
 
     Attributes:
-        proxy: Its name.
-        version: Of the proxy.
-        batch_size: Images in the probe batch.
-        seed: Of images, initialisation and noise, and of the sample where it draws the networks too.
-        n: Networks with a finite score.
-        rho: Spearman, signed, with the 95 % percentile interval over networks, `rho_low` and `rho_high`.
-        tau: Kendall's tau-b, with `tau_low` and `tau_high`.
+        proxy: Name of the proxy.
+        version: Version of the proxy.
+        batch_size: Number of images in the probe batch.
+        seed: Seed of images, initialisation and noise, and of the sample if seeds draw the networks too.
+        n: Number of networks with a finite score.
+        rho: Spearman, signed, with the 95 % percentile interval over networks from `rho_low` to `rho_high`.
+        tau: Kendall's tau-b, signed, with the interval from `tau_low` to `tau_high`.
     """
 
     proxy: str
@@ -54,22 +56,24 @@ class Spread:
     """One proxy at one batch size over all seeds.
 
     Attributes:
-        proxy: Its name.
-        version: Of the proxy.
-        batch_size: Images in the probe batch; 0 for what needs none.
-        seeds: How many have a coefficient.
-        networks: How many have a finite score of any seed.
+        proxy: Name of the proxy.
+        version: Version of the proxy.
+        batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
+        seeds: Number of seeds that have a coefficient.
+        networks: Number of networks with a finite score of any seed.
         coverage: Share of the scores asked for that are finite.
-        rho: Spearman, signed: the mean over seeds. `rho_low` and `rho_high` are its 95 % percentile interval over
-            networks, all seeds of one being one cluster: other networks, the same seeds.
-        rho_sd: Standard deviation over seeds, on these networks. `rho_sd_low` and `rho_sd_high` are its 95 % interval
-            if seeds are independent and normal, from the chi-square distribution with one less than the seeds: other
-            seeds, the same networks. A bootstrap of seven values would be too short.
-        rho_min: The lowest over seeds.
-        rho_max: The highest.
-        tau: Kendall's tau-b, with the same.
+        rho: Spearman, signed, mean over seeds. The 95 % percentile interval from `rho_low` to `rho_high` is over
+        networks
+            with the same seeds; all seeds of a network are one cluster.
+        rho_sd: Standard deviation over seeds, on these networks. The 95 % interval from `rho_sd_low` to `rho_sd_high`
+        is
+            over seeds with the same networks. It takes seeds as independent and normal, and comes from the chi-square
+            distribution, because a bootstrap of seven values would be too short.
+        rho_min: Lowest Spearman over seeds.
+        rho_max: Highest Spearman over seeds.
+        tau: Kendall's tau-b, signed, mean over seeds; its other columns are as those of `rho`.
         seed_rho: Mean Spearman between the scores of two seeds; NaN where seeds share fewer than three networks.
-        seed_tau: Kendall's tau-b of the same.
+        seed_tau: Mean Kendall's tau-b between the scores of two seeds; NaN as for `seed_rho`.
     """
 
     proxy: str
@@ -104,19 +108,20 @@ class Spread:
 
 @dataclass(frozen=True)
 class Trend:
-    """By how much a coefficient grows with every doubling of the batch, in the direction that the proxy claims.
+    """By how much a coefficient grows with every doubling of the batch, positive where the proxy ranks as it claims.
 
-    The slope of a line through coefficient over log2 of the batch size, by least squares, all sizes alike.
+    It is the slope of a line through the coefficients over log2 of the batch size, by least squares.
 
     Attributes:
-        proxy: Its name.
-        version: Of the proxy.
-        batch_sizes: Those that have a coefficient with every seed.
-        seed: One seed, or None for the mean over all.
-        rho: Slope of Spearman's rho; `rho_low` and `rho_high` are its 95 % percentile interval over networks.
-        rho_seed_low: Of the 95 % t interval over seeds; NaN for one seed. `rho_seed_high` is its other end.
-        rho_rising: How many seeds have a slope above 0.
-        tau: Slope of Kendall's tau-b, with the same.
+        proxy: Name of the proxy.
+        version: Version of the proxy.
+        batch_sizes: Batch sizes that have a coefficient with every seed.
+        seed: Seed of the slope, None for the mean over all seeds.
+        rho: Slope of Spearman's rho, with the 95 % percentile interval over networks from `rho_low` to `rho_high`.
+        rho_seed_low: Lower end of the 95 % t interval over seeds; NaN for a single seed.
+        rho_seed_high: Upper end of this interval.
+        rho_rising: Number of seeds with a slope above 0.
+        tau: Slope of Kendall's tau-b; its other columns are as those of `rho`.
     """
 
     proxy: str
@@ -147,19 +152,17 @@ class Ablation:
     """One experiment on seeds, batch sizes or both.
 
     Attributes:
-        boards: What it is made from: one board, or several whose seeds drew networks of their own.
-        sample: Networks and scores of all of them.
-        measured: Coefficients, panel by panel.
+        boards: Boards of the experiment: one, or several whose seeds drew networks of their own.
+        sample: Networks and panels of all boards.
         seeds: One row per proxy, batch size and seed.
         spreads: One row per proxy and batch size.
-        trends: Of every proxy with several batch sizes: one row per seed, and one for their mean.
-        differences: Of every proxy, between its batch sizes; Holm's correction is over the pairs of one proxy.
-        agreements: Of the scores between seeds and between batch sizes.
+        trends: One row per seed, and one for their mean, of every proxy with several batch sizes.
+        differences: Differences between the batch sizes of a proxy; Holm's correction is over the pairs of one proxy.
+        agreements: Agreements of the scores of two seeds, and of two batch sizes.
     """
 
     boards: tuple[Board, ...]
     sample: Sample
-    measured: tuple[Measured, ...]
     seeds: tuple[Seed, ...]
     spreads: tuple[Spread, ...]
     trends: tuple[Trend, ...]
@@ -168,18 +171,18 @@ class Ablation:
 
     @property
     def id(self) -> str:
-        """Of its board, or eight digits of all of them."""
+        """The id of the board, or eight digits that stand for several boards."""
         ids = [board.id for board in self.boards]
         return ids[0] if len(ids) == 1 else hashlib.sha256(" ".join(ids).encode()).hexdigest()[:8]
 
     @property
     def title(self) -> str:
-        """Of its boards."""
+        """The titles of the boards."""
         return " + ".join(dict.fromkeys(board.title for board in self.boards))
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """Space, data set, networks and seeds in words."""
         if len(self.boards) == 1:
             return self.boards[0].name
         r = self.boards[0].recipe
@@ -190,24 +193,23 @@ class Ablation:
         )
 
     def identity(self) -> dict[str, str]:
-        """Return what tables name it by."""
+        """Return the columns that identify it in tables."""
         return {"id": self.id, "title": self.title}
 
 
-def ablate(boards: Sequence[Board], sample: Sample, measured: Sequence[Measured]) -> Ablation:
-    """Work out all that an ablation says.
+def ablate(boards: Sequence[Board], sample: Sample) -> Ablation:
+    """Compute an ablation.
 
     Args:
-        boards: What it is made from.
-        sample: Their networks and scores.
-        measured: Every panel of the sample, with the weights of the sample.
+        boards: Boards of the experiment.
+        sample: Sample of their networks and panels.
     """
+    measured = sample.measured
     several = [own for own in _by_proxy(measured) if len(own) > 1]
     alike = [list(between_seeds(m.panel)) for m in measured]
     return Ablation(
         boards=tuple(boards),
         sample=sample,
-        measured=tuple(measured),
         seeds=tuple(row for m in measured for row in per_seed(m)),
         spreads=tuple(map(spread, measured, alike)),
         trends=tuple(row for own in several for row in trends(own)),
@@ -220,9 +222,9 @@ def ablate(boards: Sequence[Board], sample: Sample, measured: Sequence[Measured]
 
 
 def drawn_by_seed(boards: Sequence[Board]) -> list[list[Board]]:
-    """Return the boards that are one experiment, in which the seed also draws the networks.
+    """Return the groups of boards that are one experiment in which the seed also draws the networks.
 
-    They have one seed each, no two the same, differ in nothing else than networks, and have equally many.
+    Each board of a group has a seed of its own. The boards have equally many networks, and differ in nothing else.
     """
     groups: dict[tuple[Any, ...], list[Board]] = {}
     for board in boards:
@@ -239,7 +241,7 @@ def drawn_by_seed(boards: Sequence[Board]) -> list[list[Board]]:
 
 
 def per_seed(measured: Measured) -> Iterator[Seed]:
-    """Yield what every seed of a panel says."""
+    """Yield the coefficients of every seed of a panel."""
     panel = measured.panel
     for row, seed in enumerate(panel.seeds):
         rho = float(measured.rho[row]), *interval(measured.drawn_rho[row])
@@ -248,11 +250,11 @@ def per_seed(measured: Measured) -> Iterator[Seed]:
 
 
 def spread(measured: Measured, agreements: Sequence[Agreed]) -> Spread:
-    """Return how far the coefficients of a panel spread over seeds and over networks.
+    """Return how much the coefficients of a panel vary over seeds and over networks.
 
     Args:
-        measured: The panel.
-        agreements: Of its scores between seeds.
+        measured: Panel with its coefficients.
+        agreements: Agreements of the scores of every two seeds.
     """
     panel = measured.panel
     asked = int(panel.asked.sum())
@@ -283,7 +285,7 @@ def spread(measured: Measured, agreements: Sequence[Agreed]) -> Spread:
 
 
 def deviation(values: Vector) -> float:
-    """Return the standard deviation `(k,)` of what is not NaN, with k - 1; NaN for fewer than two."""
+    """Return the standard deviation of the values `(k,)` that are not NaN, with k - 1; NaN for fewer than two."""
     known = values[~np.isnan(values)]
     if len(known) < 2:
         return math.nan
@@ -303,12 +305,12 @@ def chi_square_interval(sd: float, k: int, level: float = 0.95) -> tuple[float, 
 
 
 def trends(measured: Sequence[Measured]) -> Iterator[Trend]:
-    """Yield the trend of every seed, and their mean, of one proxy at several batch sizes; nothing for fewer than two.
+    """Yield the trend of every seed of one proxy, and their mean; nothing for fewer than two batch sizes.
 
-    A batch size without a coefficient with some seed is left out for all of them, and missing from `batch_sizes`.
+    A batch size that lacks a coefficient of one seed is left out for all seeds, and is missing from `batch_sizes`.
 
     Args:
-        measured: Panels of one proxy and the same seeds.
+        measured: Panels of one proxy with the same seeds.
     """
     used = sorted(
         (m for m in measured if not np.isnan(m.rho + m.tau).any() and m.panel.batch_size > 0),

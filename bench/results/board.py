@@ -1,4 +1,4 @@
-"""Boards: what the runs of a results folder say of one set of networks, images and accuracies, joined."""
+"""Boards: the runs of a results folder on the same networks, images and accuracies, joined."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Board:
     """One leaderboard: a recipe, and what is known of its networks beside their accuracy.
 
     Attributes:
-        title: What the configuration calls it, with a version, or else space, data set and protocol.
+        title: Name in the configuration, with a version; by default space, data set and protocol.
         name: Space, images, networks, seeds and accuracies in words.
-        recipe: What its scores are.
-        sizes: `params`, `macs` and whatever the space knows of its networks, by name `(n,)`.
-        environments: Of the runs that it is joined from, the newest first.
-        superseded: Proxies with a version whose scores are left out, as a newer run had another.
+        recipe: Recipe of the scores.
+        sizes: `params`, `macs` and what else the space knows of the networks, by name, each `(n,)`.
+        environments: Environments of the runs, the newest first.
+        superseded: Proxies with a version whose scores are left out, because a newer run had another version.
     """
 
     title: str
@@ -40,15 +40,15 @@ class Board:
 
     @property
     def id(self) -> str:
-        """Eight digits that two boards share only if their networks, images, seeds, accuracies and protocol are one."""
+        """Eight digits that two boards share only if networks, images, seeds, accuracies and protocol are the same."""
         return hashlib.sha256(json.dumps(_identity(self.recipe)).encode()).hexdigest()[:8]
 
     def identity(self) -> dict[str, str]:
-        """Return what tables name it by."""
+        """Return the columns that identify it in tables."""
         return {"id": self.id, "title": self.title}
 
     def document(self) -> dict[str, Any]:
-        """Return what JSON can hold, the inverse of `from_record`."""
+        """Return the board as JSON holds it, for `from_record` to read."""
         return {
             "title": self.title,
             "name": self.name,
@@ -85,7 +85,7 @@ def from_record(record: Mapping[str, Any], where: str) -> Board:
 def boards(folder: Path) -> list[Board]:
     """Read the boards of a results folder from the records of its runs, by name.
 
-    Runs on the same networks, images, seeds and accuracies are one board, with the proxies of all of them; where two
+    Runs on the same networks, images, seeds and accuracies are one board, with the proxies of all these runs. If two
     runs had different versions of a proxy, the newer run counts.
 
     Raises:

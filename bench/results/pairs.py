@@ -1,4 +1,4 @@
-"""How far proxies, batch sizes, seeds and data sets differ: in coefficients, in scores, and in what they choose."""
+"""Pairs of panels: how their coefficients differ, how alike they rank, and what they choose on another data set."""
 
 from __future__ import annotations
 
@@ -13,27 +13,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..stats.coefficients import Difference, Matrix, Vector, differences, holm, mean_over_seeds
+from ..stats.coefficients import mean_over_seeds, over_seeds, rho_and_tau
 from ..stats.conditional import agreement
-from ..stats.top import transfer
+from ..stats.ranks import Matrix, Vector
+from ..stats.significance import Difference, differences, holm
+from ..stats.top import choose
 from .board import Board
-from .detail import CHOSEN
 from .panel import Measured, Panel, Sample, common_seeds, in_threads, measure
+from .ranking import CHOSEN
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """By how much one panel ranks better than another, on the networks and seeds that both scored.
+    """By how much one panel ranks better than another panel, on the networks and seeds that both scored.
 
-    Coefficients count in the direction that each proxy claims, so a positive difference is to the first one's credit.
+    Coefficients are positive where a proxy ranks as it claims, so a positive difference means that the first is better.
 
     Attributes:
-        first: The one.
-        second: The other.
-        n: Networks that both scored, with any common seed.
-        rho_first: Spearman of the first on these, mean over seeds; `rho_second`, `tau_first` and `tau_second` likewise.
-        rho: The difference of rho.
-        tau: The difference of tau.
+        first: First panel.
+        second: Second panel.
+        n: Number of networks that both scored with a common seed.
+        rho_first: Spearman of the first panel on these networks, mean over seeds.
+        rho_second: Spearman of the second panel on these networks, mean over seeds.
+        tau_first: Kendall's tau-b of the first panel on these networks, mean over seeds.
+        tau_second: Kendall's tau-b of the second panel on these networks, mean over seeds.
+        rho: Difference of rho.
+        tau: Difference of tau.
     """
 
     first: Panel
@@ -66,30 +71,30 @@ class Comparison:
 def compare(found: Sequence[Measured], truth: Vector, weights: Matrix) -> list[Comparison]:
     """Compare every pair of panels on the same resamples; Holm's correction is over all of these pairs.
 
+    A panel is measured again only where the other panel lacks some of its scores.
+
     Args:
-        found: Of one sample.
+        found: Measured panels of one sample.
         truth: `(n,)`, finite.
-        weights: `(resamples, n)`, the ones they were measured with.
+        weights: `(resamples, n)`, the resamples that the panels were measured with.
     """
     pairs = list(combinations(range(len(found)), 2))
+    masks = {(a, b): _common(found[a].panel, found[b].panel) for a, b in pairs}
+    known = {(i, m.panel.finite.tobytes()): m for i, m in enumerate(found)}
     wanted: dict[tuple[int, bytes], Panel] = {}
-    keys, counts = [], []
-    for a, b in pairs:
-        masks = _common(found[a].panel, found[b].panel)
-        keys.append([(i, mask.tobytes()) for i, mask in zip((a, b), masks, strict=True)])
-        counts.append(int(masks[0].any(1).sum()))
-        for i, mask in zip((a, b), masks, strict=True):
-            panel = found[i].panel
-            if not (mask == panel.finite).all():
+    for pair, both in masks.items():
+        for i, mask in zip(pair, both, strict=True):
+            if (i, mask.tobytes()) not in known:
+                panel = found[i].panel
                 scores = np.where(mask, panel.scores, np.nan)
-                wanted.setdefault((i, mask.tobytes()), dataclasses.replace(panel, scores=scores))
-    measured = dict(
-        zip(wanted, in_threads(partial(measure, truth=truth, weights=weights), wanted.values()), strict=True)
-    )
+                wanted[i, mask.tobytes()] = dataclasses.replace(panel, scores=scores)
+    anew = in_threads(partial(measure, truth=truth, weights=weights), wanted.values())
+    known |= dict(zip(wanted, anew, strict=True))
     result = []
-    for (a, b), own, n in zip(pairs, keys, counts, strict=True):
-        both = [measured.get(key, found[key[0]]) for key in own]
-        rho, tau = _gap(both, "rho"), _gap(both, "tau")
+    for (a, b), both in masks.items():
+        measured = [known[i, mask.tobytes()] for i, mask in zip((a, b), both, strict=True)]
+        rho, tau = _gap(measured, "rho"), _gap(measured, "tau")
+        n = int(both[0].any(1).sum())
         result.append(Comparison(found[a].panel, found[b].panel, n, *rho[:2], *tau[:2], rho[2], tau[2]))
     corrected = [holm(np.asarray([getattr(c, name).p_normal for c in result])) for name in ("rho", "tau")]
     return [
@@ -103,7 +108,7 @@ def compare(found: Sequence[Measured], truth: Vector, weights: Matrix) -> list[C
 
 
 def _gap(both: Sequence[Measured], name: str) -> tuple[float, float, Difference]:
-    """Return a coefficient of either of two panels, and their difference on the same resamples."""
+    """Return a coefficient of each of two panels, and their difference on the same resamples."""
     values = [m.panel.sign * float(mean_over_seeds(getattr(m, name))) for m in both]
     drawn = [m.panel.sign * mean_over_seeds(getattr(m, f"drawn_{name}")) for m in both]
     (difference,) = differences(np.asarray(values), np.stack(drawn))
@@ -111,31 +116,32 @@ def _gap(both: Sequence[Measured], name: str) -> tuple[float, float, Difference]
 
 
 def _common(first: Panel, second: Panel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which scores of either have a finite one of the same network and seed in the other."""
+    """Return for each of two panels where both have a finite score of the same network and seed."""
     masks = np.zeros(first.scores.shape, dtype=bool), np.zeros(second.scores.shape, dtype=bool)
-    for column, seed in enumerate(first.seeds):
-        if seed in second.seeds:
-            other = second.seeds.index(seed)
-            both = np.isfinite(first.scores[:, column]) & np.isfinite(second.scores[:, other])
-            masks[0][:, column] = masks[1][:, other] = both
+    for a, b in common_seeds(first, second):
+        masks[0][:, a] = masks[1][:, b] = first.finite[:, a] & second.finite[:, b]
     return masks
 
 
-def families(sample: Sample, found: Sequence[Measured]) -> list[tuple[str, list[Measured]]]:
-    """Return what is compared with each other, under the batch size that it has in common; empty where it has none.
+def families(sample: Sample) -> list[tuple[str, list[Measured]]]:
+    """Return the panels that are compared with each other, by their common batch size; "" if all have one batch size.
 
-    A proxy with one batch size alone, as of its protocol or without any, is compared at every batch size of the others.
+    A proxy with a single batch size, for example that of its protocol, is compared at every batch size of the others.
     """
     sizes: dict[tuple[str, int], set[int]] = {}
     for panel in sample.panels:
         sizes.setdefault((panel.proxy, panel.version), set()).add(panel.batch_size)
     several = sorted(set().union(*(own for own in sizes.values() if len(own) > 1)))
     if not several:
-        return [("", list(found))]
+        return [("", sample.measured)]
     return [
         (
             str(size),
-            [m for m in found if m.panel.batch_size == size or len(sizes[m.panel.proxy, m.panel.version]) == 1],
+            [
+                m
+                for m in sample.measured
+                if m.panel.batch_size == size or len(sizes[m.panel.proxy, m.panel.version]) == 1
+            ],
         )
         for size in several
     ]
@@ -143,17 +149,17 @@ def families(sample: Sample, found: Sequence[Measured]) -> list[tuple[str, list[
 
 @dataclass(frozen=True)
 class Agreed:
-    """How alike two columns rank the networks: means over seeds, in the direction that each proxy claims.
+    """How alike two columns rank the networks: means over seeds, positive where both proxies rank as they claim.
 
     Attributes:
-        kind: What differs: proxies, seeds, batch sizes, data sets or truths.
-        proxy: Whose scores they are, where it is one.
-        batch_size: At which they were made, where it is one.
-        first: Name of the one.
-        second: Name of the other.
-        n: Networks that both know, of the seed with the fewest.
+        kind: What the two columns differ in: proxies, seeds, batch sizes, data sets or truths.
+        proxy: Name of the proxy, empty if the columns are of two proxies.
+        batch_size: Batch size of the scores, None if the columns are of two batch sizes.
+        first: Name of the first column.
+        second: Name of the second column.
+        n: Number of networks with a finite value in both columns, of the seed with the fewest.
         rho: Spearman; NaN for fewer than three networks or a constant side.
-        tau: Kendall's tau-b.
+        tau: Kendall's tau-b; NaN as for `rho`.
     """
 
     kind: str
@@ -167,7 +173,7 @@ class Agreed:
 
 
 def agree(columns: Iterable[tuple[Vector, Vector]], sign: int = 1) -> tuple[int, float, float]:
-    """Return the fewest networks, and the means of rho and tau, of pairs of columns `(n,)`, multiplied by a sign."""
+    """Return the fewest networks of pairs of columns `(n,)`, and the means of rho and tau, multiplied by a sign."""
     found = [agreement(np.column_stack(pair)) for pair in columns]
     if not found:
         return 0, math.nan, math.nan
@@ -179,7 +185,7 @@ def agree(columns: Iterable[tuple[Vector, Vector]], sign: int = 1) -> tuple[int,
 def between_proxies(sample: Sample, panels: Sequence[Panel]) -> Iterator[Agreed]:
     """Yield the agreement of every two panels, seed by seed."""
     for a, b in combinations(panels, 2):
-        n, rho, tau = agree(common_seeds(a, b), a.sign * b.sign)
+        n, rho, tau = agree(_columns(a, b), a.sign * b.sign)
         yield Agreed("proxies", "", None, sample.label(a), sample.label(b), n, rho, tau)
 
 
@@ -193,26 +199,31 @@ def between_seeds(panel: Panel) -> Iterator[Agreed]:
 def between_batch_sizes(panels: Sequence[Panel]) -> Iterator[Agreed]:
     """Yield the agreement of every two batch sizes of one proxy, seed by seed."""
     for a, b in combinations(panels, 2):
-        yield Agreed("batch sizes", a.proxy, None, str(a.batch_size), str(b.batch_size), *agree(common_seeds(a, b)))
+        yield Agreed("batch sizes", a.proxy, None, str(a.batch_size), str(b.batch_size), *agree(_columns(a, b)))
+
+
+def _columns(a: Panel, b: Panel) -> Iterator[tuple[Vector, Vector]]:
+    """Yield the scores of two panels `(n,)` for every seed that both have."""
+    return ((a.scores[:, i], b.scores[:, j]) for i, j in common_seeds(a, b))
 
 
 @dataclass(frozen=True)
 class Transferred:
-    """What the choice by the scores of one board is worth by the accuracies of another with the same networks.
+    """Networks chosen by the scores of one board, measured by the accuracies of another board with the same networks.
 
     Attributes:
-        source: The board of the scores.
-        proxy: Whose scores they are.
-        batch_size: At which they were made.
-        truth: The accuracies.
-        n: Networks to choose from.
-        k: How many are chosen.
-        best: Best accuracy among them.
-        regret: By how much it misses the best of all networks.
+        source: Board of the scores.
+        proxy: Name of the proxy.
+        batch_size: Batch size of the scores.
+        truth: Name of the accuracies.
+        n: Number of networks to choose from.
+        k: Number of chosen networks.
+        best: Best accuracy among the chosen networks.
+        regret: Best accuracy of all networks less `best`.
         rank: Rank of the most accurate network by score.
-        percentile: Percent of the other networks that score below it.
+        percentile: Percentage of the other networks that score below the most accurate network.
         rho: Spearman of the scores with these accuracies, signed, mean over seeds.
-        tau: Kendall's tau-b of the same.
+        tau: Kendall's tau-b of the scores with these accuracies, mean over seeds.
     """
 
     source: Board
@@ -234,13 +245,13 @@ class Transferred:
 
 
 def across(boards: Sequence[tuple[Board, Sample]]) -> tuple[list[tuple[Board, Agreed]], list[Transferred]]:
-    """Compare boards that share space, networks, protocol and device: their scores, accuracies, and what is chosen.
+    """Compare boards that share space, networks, protocol and device.
 
-    Scores of one proxy on two data sets agree or not; so do two accuracies; and the networks that a proxy chooses on
-    one data set are looked up on another (HNAS asks for that: Shu et al., NeurIPS 2022).
+    Compared are the scores of one proxy on two data sets, and two accuracies of the same networks. The networks that a
+    proxy chooses on one data set are measured by the accuracies on another data set (Shu et al., NeurIPS 2022: HNAS).
 
     Returns:
-        Agreements, with the board of the first column, and what the choice is worth elsewhere.
+        Agreements, with the board of the first column, and choices with the accuracies of other boards.
     """
     groups: dict[tuple[Any, ...], list[tuple[Board, Sample]]] = {}
     for board, sample in boards:
@@ -279,7 +290,7 @@ def _between_data_sets(a: Sample, b: Sample, names: tuple[str, str]) -> Iterator
     for panel in a.panels:
         other = theirs.get((panel.proxy, panel.version, panel.batch_size))
         if other is not None:
-            n, rho, tau = agree((x[rows], y[others]) for x, y in common_seeds(panel, other))
+            n, rho, tau = agree((x[rows], y[others]) for x, y in _columns(panel, other))
             yield Agreed("data sets", panel.proxy, panel.batch_size, *names, n, rho, tau)
 
 
@@ -290,21 +301,7 @@ def _transferred(board: Board, sample: Sample, name: str, other: Sample) -> Iter
     truth = other.truth[others]
     k = min(CHOSEN, len(rows))
     for panel in sample.panels:
-        (found,) = transfer(
-            {"here": panel.scores[rows]}, {"there": truth}, k, higher_is_better=panel.higher_is_better
-        ).values()
-        choice = found.choice
-        yield Transferred(
-            board,
-            panel.proxy,
-            panel.batch_size,
-            name,
-            choice.n,
-            choice.k,
-            choice.best,
-            choice.regret,
-            choice.rank,
-            choice.percentile,
-            found.rho,
-            found.tau,
-        )
+        scores = panel.scores[rows]
+        choice = choose(scores, truth, k, higher_is_better=panel.higher_is_better)
+        rho, tau = over_seeds(rho_and_tau, scores, truth).tolist()
+        yield Transferred(board, panel.proxy, panel.batch_size, name, **vars(choice), rho=rho, tau=tau)

@@ -1,7 +1,9 @@
-"""Networks with their accuracies, and what proxies say of them: scores by seed, coefficients, and their resamples."""
+"""Panels: what one proxy says of the networks at one batch size. Scores by seed, coefficients, and their resamples."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,18 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import ResultsError
-from ..stats.coefficients import (
-    Matrix,
-    Vector,
-    finite_columns,
-    interval,
-    kendall,
-    mean_over_seeds,
-    replicate,
-    resamples,
-    spearman,
-)
-from .board import Board
+from ..stats.bootstrap import resamples
+from ..stats.correlation import SeedCorrelations, correlate_seeds
+from ..stats.ranks import Matrix, Vector
+from ..study.recipe import Recipe
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,13 +30,13 @@ class Panel:
     """The scores of one proxy at one batch size.
 
     Attributes:
-        proxy: Its name.
-        version: Of the proxy.
-        batch_size: Images in the probe batch; 0 for what needs none.
-        seeds: One for every column.
+        proxy: Name of the proxy.
+        version: Version of the proxy.
+        batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
+        seeds: Seeds, one for every column.
         scores: `(n, seeds)`, NaN where there is none.
-        asked: `(n, seeds)`, where one was asked for: where each seed has networks of its own, not everywhere.
-        higher_is_better: Which end of the scores is their top.
+        asked: `(n, seeds)`, where a score was asked for: not everywhere if each seed has networks of its own.
+        higher_is_better: Whether the highest scores are the top.
     """
 
     proxy: str
@@ -55,13 +49,38 @@ class Panel:
 
     @property
     def sign(self) -> int:
-        """By what coefficients are multiplied, so that positive is what the proxy claims."""
+        """1 or -1: coefficients multiplied by it are positive where the proxy ranks as it claims."""
         return 1 if self.higher_is_better else -1
 
     @property
     def finite(self) -> NDArray[np.bool_]:
-        """Where there is a score `(n, seeds)`."""
+        """Where there is a finite score `(n, seeds)`."""
         return np.isfinite(self.scores)
+
+
+@dataclass(frozen=True)
+class Measured(SeedCorrelations):
+    """A panel with its coefficients and their resamples, seed by seed. All results of a panel come from this record.
+
+    Attributes:
+        panel: Scores that the coefficients are of.
+    """
+
+    panel: Panel
+
+
+def measure(panel: Panel, truth: Vector, weights: Matrix) -> Measured:
+    """Correlate the scores of every seed with accuracies, and those of every resample.
+
+    Args:
+        panel: Scores `(n, seeds)`.
+        truth: `(n,)`, finite.
+        weights: `(resamples, n)`.
+
+    Raises:
+        ValueError: Shapes do not fit, or an accuracy is not finite.
+    """
+    return Measured(**vars(correlate_seeds(panel.scores, truth, weights)), panel=panel)
 
 
 @dataclass(frozen=True)
@@ -69,16 +88,21 @@ class Sample:
     """Networks with their accuracies, and the scores that proxies gave them.
 
     Attributes:
-        networks: Those with an accuracy.
-        truth: Their accuracies `(n,)`, finite.
+        networks: Networks with an accuracy.
+        truth: Accuracies of the networks `(n,)`, finite.
         weights: `(resamples, n)`, multiplicities.
-        panels: By name and batch size.
+        panels: Scores, by proxy and batch size.
     """
 
     networks: tuple[str, ...]
     truth: Vector
     weights: Matrix
     panels: tuple[Panel, ...]
+
+    @functools.cached_property
+    def measured(self) -> list[Measured]:
+        """Every panel with its coefficients, computed once."""
+        return in_threads(functools.partial(measure, truth=self.truth, weights=self.weights), self.panels)
 
     def label(self, panel: Panel) -> str:
         """Return a name that no other panel of the sample has."""
@@ -88,41 +112,47 @@ class Sample:
         return f"{panel.proxy}{version}{batch}"
 
 
-def of_board(board: Board, rows: pd.DataFrame) -> Sample:
-    """Return the sample of a board.
+def by_panel(rows: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
+    """Yield proxy, batch size and rows of every panel, in the order of their first rows."""
+    for key, group in rows.groupby(["proxy", "batch_size"], sort=False):
+        proxy, batch_size = cast("tuple[str, int]", key)
+        yield proxy, int(batch_size), group
+
+
+def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
+    """Return the sample of a recipe: the networks with an accuracy, and a panel for every proxy and batch size.
 
     Args:
-        board: What the scores are.
-        rows: Its scores, as `summary.select_rows` gives them, and perhaps baselines.
+        recipe: Recipe of the scores.
+        rows: Scores of the recipe, from `ranking.select`, and those of baselines if there are any.
     """
-    recipe = board.recipe
     known = np.isfinite(recipe.values)
     panels = []
-    for key, group in rows.groupby(["proxy", "batch_size"]):
-        proxy, batch_size = cast("tuple[str, int]", key)
-        scores = group.pivot(index="architecture", columns="seed", values="value").reindex(recipe.architectures)
-        values = scores.to_numpy(dtype=np.float64)[known]
+    for proxy, batch_size, group in by_panel(rows):
+        table = group.pivot(index="architecture", columns="seed", values="value").reindex(recipe.architectures)
+        scores = table.to_numpy(dtype=np.float64)[known]
         panels.append(
             Panel(
                 proxy=proxy,
                 version=int(group["version"].iloc[0]),
-                batch_size=int(batch_size),
-                seeds=tuple(map(int, scores.columns)),
-                scores=values,
-                asked=np.ones(values.shape, dtype=bool),
+                batch_size=batch_size,
+                seeds=tuple(map(int, table.columns)),
+                scores=scores,
+                asked=np.ones(scores.shape, dtype=bool),
                 higher_is_better=proxy not in recipe.lower,
             )
         )
+    panels.sort(key=lambda panel: (panel.proxy, panel.batch_size))
     networks = tuple(name for name, keep in zip(recipe.architectures, known, strict=True) if keep)
     weights = resamples(len(known), recipe.resamples)[:, known]
     return Sample(networks, recipe.values[known], weights, tuple(panels))
 
 
 def union(samples: Sequence[Sample]) -> Sample:
-    """Return one sample of all networks of several, whose seeds are different ones.
+    """Return one sample of all networks of several samples that have different seeds.
 
-    A network that a seed has not drawn has no score of it and counts in none of its coefficients; resamples are drawn
-    of all networks, so that one that several seeds have drawn stays one cluster.
+    A network that a seed has not drawn has no score of this seed, and is not part of its coefficients. Resamples are
+    drawn from all networks, so a network that several seeds have drawn stays one cluster.
 
     Raises:
         ResultsError: A network has two accuracies.
@@ -143,86 +173,30 @@ def union(samples: Sequence[Sample]) -> Sample:
     def of(piece: tuple[Panel, Any]) -> tuple[str, int, int]:
         return piece[0].proxy, piece[0].batch_size, piece[0].version
 
-    panels = []
-    for (proxy, batch_size, version), group in groupby(sorted(pieces, key=of), key=of):
-        own = list(group)
-        seeds = tuple(seed for panel, _ in own for seed in panel.seeds)
-        scores = np.full((len(networks), len(seeds)), np.nan)
-        asked = np.zeros(scores.shape, dtype=bool)
-        column = 0
-        for panel, at in own:
-            columns = slice(column, column := column + len(panel.seeds))
-            scores[at, columns], asked[at, columns] = panel.scores, panel.asked
-        order = np.argsort(seeds)
-        panels.append(
-            Panel(
-                proxy=proxy,
-                version=version,
-                batch_size=batch_size,
-                seeds=tuple(sorted(seeds)),
-                scores=scores[:, order],
-                asked=asked[:, order],
-                higher_is_better=own[0][0].higher_is_better,
-            )
-        )
+    panels = [_joined(list(group), len(networks)) for _, group in groupby(sorted(pieces, key=of), key=of)]
     count = max(len(sample.weights) for sample in samples)
     values = np.asarray([truth[network] for network in networks], dtype=np.float64)
     return Sample(networks, values, resamples(len(networks), count), tuple(panels))
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The coefficients of a panel, signed, seed by seed.
-
-    Attributes:
-        panel: The scores.
-        n: Finite scores of every seed `(seeds,)`.
-        rho: Spearman `(seeds,)`; NaN for fewer than three networks or a constant side.
-        tau: Kendall's tau-b `(seeds,)`.
-        drawn_rho: rho of every resample `(seeds, resamples)`.
-        drawn_tau: tau of every resample `(seeds, resamples)`.
-    """
-
-    panel: Panel
-    n: NDArray[np.intp]
-    rho: Vector
-    tau: Vector
-    drawn_rho: Matrix
-    drawn_tau: Matrix
-
-    def interval(self, name: str) -> tuple[float, float]:
-        """Return the percentile interval over networks of the mean over seeds of `rho` or `tau`."""
-        return interval(mean_over_seeds(getattr(self, f"drawn_{name}")))
+def _joined(pieces: Sequence[tuple[Panel, NDArray[np.intp]]], n: int) -> Panel:
+    """Return one panel of n networks from panels with different seeds and the rows of their networks."""
+    seeds = [seed for panel, _ in pieces for seed in panel.seeds]
+    scores = np.full((n, len(seeds)), np.nan)
+    asked = np.zeros(scores.shape, dtype=bool)
+    column = 0
+    for panel, rows in pieces:
+        columns = slice(column, column := column + len(panel.seeds))
+        scores[rows, columns], asked[rows, columns] = panel.scores, panel.asked
+    order = np.argsort(seeds)
+    return dataclasses.replace(pieces[0][0], seeds=tuple(sorted(seeds)), scores=scores[:, order], asked=asked[:, order])
 
 
-def measure(panel: Panel, truth: Vector, weights: Matrix) -> Measured:
-    """Correlate the scores of every seed with accuracies, and those of every resample.
-
-    Args:
-        panel: The scores `(n, seeds)`.
-        truth: `(n,)`, finite.
-        weights: `(resamples, n)`.
-
-    Raises:
-        ValueError: Shapes do not fit, or an accuracy is not finite.
-    """
-    known: dict[bytes, tuple[int, float, float, Vector, Vector]] = {}  # without chance, all seeds are one
-    found = []
-    for column in panel.scores.T:
-        if column.tobytes() not in known:
-            ((x, y, _),) = finite_columns(column[:, None], truth)
-            drawn = replicate(column[:, None], truth, weights)
-            known[column.tobytes()] = len(x), spearman(x, y), kendall(x, y), drawn.rho, drawn.tau
-        found.append(known[column.tobytes()])
-    n, rho, tau, drawn_rho, drawn_tau = map(np.asarray, zip(*found, strict=True))
-    return Measured(panel, n, rho, tau, drawn_rho, drawn_tau)
-
-
-def common_seeds(first: Panel, second: Panel) -> Iterator[tuple[Vector, Vector]]:
-    """Yield the scores of two panels of one sample `(n,)` for every seed that both have."""
+def common_seeds(first: Panel, second: Panel) -> Iterator[tuple[int, int]]:
+    """Yield the columns of both panels for every seed that both have."""
     for column, seed in enumerate(first.seeds):
         if seed in second.seeds:
-            yield first.scores[:, column], second.scores[:, second.seeds.index(seed)]
+            yield column, second.seeds.index(seed)
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -1,29 +1,51 @@
-"""From scores to one line per proxy: how well it ranks, on how many networks, at what cost."""
+"""Rankings: how well each proxy ranks, on how many networks, at what cost, and what size explains of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..scoring.store import KEY, Store
-from ..stats import coefficients as stats
+from ..stats.coefficients import over_seeds, pearson, tied, weighted_kendall
+from ..stats.conditional import Conditional, among, given, representatives, within
+from ..stats.correlation import Correlation, correlate
+from ..stats.ranks import Matrix
+from ..stats.top import Tops, choose, tops
 from ..study.recipe import Recipe
-from .pool import pooled
+from .aggregates import pooled
+from .panel import Measured, Sample, by_panel, of_recipe
+
+#: Number of networks that a search would train.
+CHOSEN = 10
+#: Cut-offs of the curves, as shares of the networks.
+CUTS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well one proxy ranks, and all that makes the number comparable.
+    """How well one proxy ranks, and all that makes the coefficients comparable.
 
     Attributes:
-        coverage: Share of (network, seed) pairs with a finite score; the others are in no correlation.
-        failures: How many scores have each other status.
-        ms: Median milliseconds per network, alone: shared passes counted in full.
-        pool: Which networks an aggregate ranked; empty for proxies that score a network by itself.
-        correlation: The coefficients.
+        space: Name of the benchmark space.
+        dataset: Name of the images.
+        accuracy: Name of the accuracies.
+        protocol: Version of what all scores have in common.
+        device: Class of device, and the precision if it is not float32.
+        proxy: Name of the proxy.
+        version: Version of the proxy.
+        batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
+        seeds: Seeds of the scores.
+        networks: Number of networks.
+        coverage: Share of (network, seed) pairs with a finite score; the others are in no coefficient.
+        failures: Number of scores with each status other than ok.
+        ms: Median milliseconds per network if the proxy runs alone: shared passes are counted in full.
+        pool: Networks that an aggregate ranked; empty for a proxy that scores each network by itself.
+        correlation: Coefficients, with intervals.
     """
 
     space: str
@@ -40,7 +62,7 @@ class Ranking:
     failures: dict[str, int]
     ms: float
     pool: str
-    correlation: stats.Correlation
+    correlation: Correlation
 
     def flat(self) -> dict[str, Any]:
         """Return one level of plain values, for CSV and JSON."""
@@ -52,28 +74,36 @@ class Ranking:
 
 
 def select(store: Store, recipe: Recipe) -> pd.DataFrame:
-    """Return the rows of the store that belong to a recipe, and no others; rows of its aggregates are worked out."""
+    """Return the rows of the store that belong to a recipe, and the rows of its aggregates, which are computed here."""
     return select_rows(store.read(), recipe)
 
 
 def select_rows(rows: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
-    """Do the same with the rows of a store that is read already."""
+    """Return the rows that belong to a recipe, from all rows of a store, and the rows of its aggregates."""
     keys = pd.DataFrame(sorted(set(recipe.keys())), columns=list(KEY))
     rows = keys.merge(rows, how="left", on=list(KEY), validate="one_to_one")
     return pd.concat([rows.assign(pool=""), *pooled(recipe, rows)], ignore_index=True)
 
 
 def summarise(recipe: Recipe, rows: pd.DataFrame) -> list[Ranking]:
-    """Correlate every proxy with the recipe's accuracies; the best Spearman first."""
-    truth, architectures = recipe.values, recipe.architectures
-    known = np.isfinite(truth)
-    weights = stats.resamples(len(architectures), recipe.resamples)
+    """Correlate every proxy with the accuracies of the recipe; the best Spearman comes first."""
+    return rank(recipe, rows, of_recipe(recipe, rows))
+
+
+def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
+    """Return the rankings of a sample, the best Spearman first.
+
+    Args:
+        recipe: Recipe of the scores.
+        rows: Scores that the sample is made of.
+        sample: Sample of these scores.
+    """
+    measured = {(m.panel.proxy, m.panel.batch_size): m for m in sample.measured}
     rankings = []
-    for key, group in rows.groupby(["proxy", "batch_size"], sort=False):
-        proxy, size = cast("tuple[str, int]", key)
-        scores = group.pivot(index="architecture", columns="seed", values="value").reindex(architectures)
+    for proxy, batch_size, group in by_panel(rows):
+        m = measured[proxy, batch_size]
+        panel = m.panel
         status = group["status"].value_counts()
-        values = scores.to_numpy()
         rankings.append(
             Ranking(
                 space=recipe.space,
@@ -82,17 +112,110 @@ def summarise(recipe: Recipe, rows: pd.DataFrame) -> list[Ranking]:
                 protocol=recipe.protocol,
                 device=recipe.device,
                 proxy=proxy,
-                version=int(group["version"].iloc[0]),
-                batch_size=int(size),
-                seeds=tuple(map(int, scores.columns)),
-                networks=len(architectures),
-                coverage=float(np.isfinite(values).mean()),
+                version=panel.version,
+                batch_size=batch_size,
+                seeds=panel.seeds,
+                networks=len(recipe.accuracies),
+                coverage=float(np.isfinite(group["value"]).sum() / (len(recipe.accuracies) * len(panel.seeds))),
                 failures={str(name): int(count) for name, count in status.items() if name != "ok"},
                 ms=float(1000 * group["wall_s"].median()),
                 pool=", ".join(dict.fromkeys(group["pool"])),
-                correlation=stats.correlate(
-                    values[known], truth[known], weights[:, known], higher_is_better=proxy not in recipe.lower
+                correlation=correlate(
+                    panel.scores, sample.truth, sample.weights, higher_is_better=panel.higher_is_better, seeds=m
                 ),
             )
         )
     return sorted(rankings, key=lambda r: (-np.nan_to_num(r.correlation.rho, nan=-2), r.proxy, r.batch_size))
+
+
+@dataclass(frozen=True)
+class Detail:
+    """The top of a ranking, and what size explains of it: one proxy at one batch size, means over seeds.
+
+    Attributes:
+        pearson: Pearson's r of scores and accuracies.
+        weighted_tau: Weighted tau, in which pairs at the top weigh most (Vigna, WWW 2015).
+        ties: Share of pairs of scores that are equal.
+        precision_top_10_percent: Share of the 10 % with the highest scores that are among the 10 % most accurate.
+        ndcg_top_10_percent: Normalised discounted cumulative gain of the 10 % with the highest scores.
+        regret_at_10: Best accuracy of all networks less the best of the ten highest scores, in percentage points.
+        best_percentile: Percentage of the other networks that score below the most accurate network.
+        conditional: Both coefficients given params and given MACs, and where the space knows of them within equal
+        numbers
+            of convolutions, among one network of every class, and among networks without unreachable operations.
+        curve: The top at every cut-off of `CUTS`.
+    """
+
+    pearson: float
+    weighted_tau: float
+    ties: float
+    precision_top_10_percent: float
+    ndcg_top_10_percent: float
+    regret_at_10: float
+    best_percentile: float
+    conditional: Mapping[str, Conditional]
+    curve: Tops
+
+    def flat(self) -> dict[str, float | str]:
+        """Return one level of plain values, for CSV; a change of sign is flagged where its interval excludes zero."""
+        record: dict[str, float | str] = {k: v for k, v in vars(self).items() if k not in {"conditional", "curve"}}
+        for name, found in self.conditional.items():
+            record |= {f"rho_{name}": found.rho, f"rho_{name}_low": found.rho_low, f"rho_{name}_high": found.rho_high}
+            record |= {f"tau_{name}": found.tau, f"sign_change_{name}": "yes" if found.rho_sign_change else ""}
+        return record
+
+    def points(self) -> list[dict[str, float]]:
+        """Return the curve, one record per cut-off, for CSV."""
+        names = [name for name in vars(self.curve) if name not in {"n", "shares"}]
+        return [
+            {"share": share, "n": self.curve.n} | {name: float(getattr(self.curve, name)[i]) for name in names}
+            for i, share in enumerate(self.curve.shares.tolist())
+        ]
+
+
+def detail(
+    measured: Measured, sample: Sample, sizes: Mapping[str, NDArray[np.float64]], overall: Correlation
+) -> Detail:
+    """Return the details of one panel.
+
+    Args:
+        measured: Panel with its coefficients.
+        sample: Sample of the panel.
+        sizes: `params`, `macs`, and what else the space knows of the networks of the sample, each `(n,)`.
+        overall: Coefficients without a condition.
+    """
+    truth, weights, up = sample.truth, sample.weights, measured.panel.higher_is_better
+    scores = _distinct(measured.panel.scores)
+    top = tops(scores, truth, CUTS, higher_is_better=up)
+    choice = choose(scores, truth, max(1, min(CHOSEN, len(truth))), higher_is_better=up)
+    found = over_seeds(
+        lambda x, y: (pearson(x, y), weighted_kendall(x, y, higher_is_better=up), tied(x)), scores, truth
+    )
+    conditional = {
+        f"given_{name}": given(scores, truth, sizes[name], weights, overall, seeds=measured)
+        for name in ("params", "macs")
+    }
+    if "convolutions" in sizes:
+        conditional["within_convolutions"], _ = within(scores, truth, sizes["convolutions"], weights, overall)
+    if "isomorphism_class" in sizes:
+        first = representatives(sizes["isomorphism_class"])
+        conditional["among_classes"] = among(scores, truth, first, weights, overall)
+    if "unreachable" in sizes:
+        conditional["among_reachable"] = among(scores, truth, sizes["unreachable"] == 0, weights, overall)
+    at = CUTS.index(0.1)
+    return Detail(
+        pearson=float(found[0]),
+        weighted_tau=float(found[1]),
+        ties=float(found[2]),
+        precision_top_10_percent=float(top.precision[at]),
+        ndcg_top_10_percent=float(top.ndcg[at]),
+        regret_at_10=choice.regret,
+        best_percentile=choice.percentile,
+        conditional=conditional,
+        curve=top,
+    )
+
+
+def _distinct(scores: Matrix) -> Matrix:
+    """Return one column if all seeds have the same scores, as those of a proxy without chance."""
+    return scores[:, :1] if np.array_equal(scores, np.tile(scores[:, :1], scores.shape[1]), equal_nan=True) else scores

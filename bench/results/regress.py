@@ -1,4 +1,4 @@
-"""The regression check: scores, then correlations, against a baseline that says how it was made."""
+"""The regression check: scores and coefficients are compared with a baseline, a file that says how it was made."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...atomic import write_atomically
 from ...environment import environment
 from ...errors import BaselineError, one_line
-from ..stats.coefficients import bootstrap_kendall, bootstrap_spearman, interval, kendall, resamples, spearman
+from ..stats.bootstrap import interval, resamples
+from ..stats.coefficients import spearman
+from ..stats.correlation import correlate_seeds
+from ..stats.ranks import Matrix
 from ..study.config import StudyConfig
 from ..study.recipe import Recipe
 
-#: Goes up when older versions could no longer read what this one writes.
+#: Version of the format; it goes up when older versions of zcbench cannot read new files.
 FORMAT = 1
-#: Scores of one environment differ by no more than this, relative to the larger of both. In float64 it is small enough
-#: for the constants that keep a logarithm or a division from zero.
+#: Scores in the same environment differ by no more than this, relative to the larger score. The tolerance in float64 is
+#: small enough to see a change of the constants that keep a logarithm or a division from zero.
 RTOL = {"float32": 1e-5, "float64": 1e-10}
-#: Of two environments, scores order networks alike by at least this Spearman.
+#: Spearman between the scores of two environments below which a proxy has regressed.
 AGREEMENT = 0.99
-#: How many architectures a finding names.
+#: Number of networks that a finding names.
 MOVED = 10
 
-#: What decides the last digits of a score.
+#: Parts of the environment that decide the last digits of a score.
 _PINNED = ("torch", "numpy", "scipy", "machine", "cpu", "processor")
 #: Parts of a recipe without which scores are not comparable.
 _FIXED = ("protocol", "device", "truth", "batches", "accuracies")
@@ -44,7 +46,13 @@ Outcome = Literal["same", "not comparable", "regressed"]
 
 @dataclass(frozen=True)
 class Moved:
-    """A network whose place changed: ranks from 1, the highest score first."""
+    """A network whose rank changed.
+
+    Attributes:
+        architecture: Text of the network.
+        before: Rank before, 1 for the highest score.
+        after: Rank now, 1 for the highest score.
+    """
 
     architecture: str
     before: float
@@ -53,18 +61,18 @@ class Moved:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the check says of one proxy at one batch size.
+    """The result of the check for one proxy at one batch size.
 
     Attributes:
-        proxy: Its name.
-        batch_size: Images in its batch.
+        proxy: Name of the proxy.
+        batch_size: Number of images in the probe batch.
         outcome: Same, not comparable (another version), or regressed.
-        reason: In words.
+        reason: Reason of the outcome, in words.
         rho: Spearman before and now, mean over seeds.
-        tau: Kendall before and now.
-        rho_change: 95 % interval of the change of rho, paired over architectures.
-        tau_change: The same of tau.
-        moved: The networks whose rank moved most, if scores differ.
+        tau: Kendall's tau-b before and now, mean over seeds.
+        rho_change: 95 % interval of the change of rho, paired over networks.
+        tau_change: 95 % interval of the change of tau, paired over networks.
+        moved: Networks whose rank changed most, if scores differ.
     """
 
     proxy: str
@@ -79,12 +87,12 @@ class Finding:
 
 
 def make_baseline(config: StudyConfig, recipe: Recipe, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a baseline of a study: its recipe, the accuracies that it was ranked by, and every score.
+    """Return the baseline of a study: how it was made, its accuracies, and every score.
 
     Args:
-        config: The study, as people wrote it.
-        recipe: What its scores are.
-        rows: Its scores, as `summary.select` gives them.
+        config: Configuration of the study.
+        recipe: Recipe of its scores.
+        rows: Scores of the study, from `ranking.select`.
     """
     return {
         "format": FORMAT,
@@ -106,10 +114,10 @@ def make_baseline(config: StudyConfig, recipe: Recipe, rows: pd.DataFrame) -> di
 
 
 def write_baseline(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a baseline as JSON, whole or not at all.
+    """Write a baseline as JSON: the whole file, or nothing.
 
     Raises:
-        BaselineError: It cannot be written.
+        BaselineError: The file cannot be written.
     """
     text = json.dumps(document, allow_nan=False, indent=None, separators=(",", ":"))
     # One line per proxy and seed, so that a diff of two baselines shows which scores changed.
@@ -125,7 +133,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """Read a baseline and check that it is one.
 
     Raises:
-        BaselineError: It is absent, torn, of a newer format, or no baseline.
+        BaselineError: The file is absent, torn, of a newer format, or no baseline.
     """
     try:
         document: Any = json.loads(path.read_text("utf-8"))
@@ -159,7 +167,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
 
 
 def study_config(document: Mapping[str, Any], **free: Any) -> StudyConfig:
-    """Return the configuration of a baseline's study, with the settings that change no score."""
+    """Return the configuration of the study of a baseline, with the settings `free` that change no score."""
     return StudyConfig(**document["config"], **free)
 
 
@@ -168,44 +176,43 @@ def compare(
 ) -> list[Finding]:
     """Compare the scores of a study with a baseline, proxy by proxy, the worst outcome first.
 
-    In the baseline's environment a score that differs by more than `rtol`, or has another status, is a regression.
-    Elsewhere round-off differs, so the order decides: an agreement of old and new scores below .99 is one, and so is a
-    change of the correlations whose interval excludes zero.
+    In the environment of the baseline, a score that differs by more than `rtol` or has another status is a regression.
+    In another environment round-off differs, so the order of the networks decides. There it is a regression if old and
+    new scores agree by less than .99, if a status differs, or if the interval of the change of a coefficient excludes
+    zero.
 
     Args:
-        document: The baseline.
-        recipe: What the scores of the baseline's study are now.
-        rows: Its scores.
+        document: Baseline.
+        recipe: Recipe that the study of the baseline has now.
+        rows: Scores of the study.
         rtol: Relative tolerance of scores; by default that of their precision.
     """
     if reasons := _incomparable(document, recipe):
         every = dict.fromkeys((s["proxy"], s["batch_size"]) for s in document["scores"])
         return [Finding(proxy, size, "not comparable", "; ".join(reasons)) for proxy, size in every]
-    architectures, truth = recipe.architectures, recipe.values
-    now = dict(_groups(rows, architectures))
+    now = dict(_groups(rows, recipe.architectures))
     rtol = RTOL["float64" if "float64" in recipe.device else "float32"] if rtol is None else rtol
     here = environment()
     foreign = [name for name in _PINNED if document["recipe"]["environment"].get(name) != here[name]]
-    weights = resamples(len(architectures), 1000)
+    weights = resamples(len(recipe.accuracies), 1000)
     kept: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for score in document["scores"]:
         kept.setdefault((score["proxy"], score["batch_size"]), []).append(score)
     findings = []
     for (proxy, size), scores in kept.items():
-        current = [now.get((proxy, size, score["seed"])) for score in scores]
-        versions = {int(group["version"].iloc[0]) for group in current if group is not None}
+        groups = [now[key] for score in scores if (key := (proxy, size, score["seed"])) in now]
+        versions = {int(group["version"].iloc[0]) for group in groups}
         if versions != {score["version"] for score in scores}:
             reason = f"version {scores[0]['version']} is now {', '.join(map(str, versions)) or 'gone'}: use --update"
             findings.append(Finding(proxy, size, "not comparable", reason))
-            continue
-        groups = [group for group in current if group is not None]
-        findings.append(_compared(proxy, size, scores, groups, architectures, truth, weights, foreign, rtol))
+        else:
+            findings.append(_compared(proxy, size, scores, groups, recipe, weights, foreign, rtol))
     order: dict[Outcome, int] = {"regressed": 0, "not comparable": 1, "same": 2}
     return sorted(findings, key=lambda finding: order[finding.outcome])
 
 
 def exit_status(findings: Sequence[Finding]) -> int:
-    """Return 0 if all is the same, 1 if anything regressed, else 3 if anything is not comparable."""
+    """Return 1 if any proxy regressed, else 3 if any is not comparable, else 0."""
     outcomes = {finding.outcome for finding in findings}
     return 1 if "regressed" in outcomes else 3 if "not comparable" in outcomes else 0
 
@@ -215,76 +222,52 @@ def _compared(
     size: int,
     scores: Sequence[Mapping[str, Any]],
     groups: Sequence[pd.DataFrame],
-    architectures: Sequence[str],
-    truth: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    recipe: Recipe,
+    weights: Matrix,
     foreign: Sequence[str],
     rtol: float,
 ) -> Finding:
+    """Compare the scores of one proxy at one batch size, in the baseline and now, one element per seed."""
+    architectures, truth = recipe.architectures, recipe.values
     old = np.asarray([score["values"] for score in scores], dtype=np.float64).T
     new = np.asarray([group["value"].to_numpy() for group in groups]).T
-    statuses = (
-        np.asarray([score["status"] for score in scores]).T
-        != np.asarray([group["status"].to_numpy() for group in groups]).T
-    )
+    before, now = ([list(of["status"]) for of in found] for found in (scores, groups))
+    statuses = np.asarray(before).T != np.asarray(now).T
     with np.errstate(invalid="ignore"):
         change = np.abs(new - old) / np.maximum(np.abs(new), np.abs(old))
-    # Where both are 0, infinite of one sign or NaN there is no change; where one is NaN the other is not the same.
+    # Two zeros, two infinities of one sign or two NaN are no change. One NaN is a change.
     change[(new == old) | (np.isnan(new) & np.isnan(old))] = 0
     change[np.isnan(change)] = np.inf
     differs = statuses | (change > rtol)
     both = np.isfinite(old).all(1) & np.isfinite(new).all(1) & np.isfinite(truth)
-    rhos, taus = _correlations(old[both], new[both], truth[both])
+    drawn = weights[:, both] if differs.any() else weights[:0, both]
+    first, second = (correlate_seeds(values[both], truth[both], drawn) for values in (old, new))
+    rhos = float(np.mean(first.rho)), float(np.mean(second.rho))
+    taus = float(np.mean(first.tau)), float(np.mean(second.tau))
     if not differs.any():
         return Finding(proxy, size, "same", f"{differs.size} scores within {rtol:g}", rhos, taus)
-    rho_change = _change(bootstrap_spearman, old[both], new[both], truth[both], weights[:, both])
-    tau_change = _change(bootstrap_kendall, old[both], new[both], truth[both], weights[:, both])
+    rho_change = interval(np.mean(second.drawn_rho - first.drawn_rho, axis=0))
+    tau_change = interval(np.mean(second.drawn_tau - first.drawn_tau, axis=0))
     worst = int(change.max(1).argmax())
     reason = (
         f"{int(differs.sum())} of {differs.size} scores differ, at most by {change.max():.2g} "
         f"({architectures[worst][:60]}), {int(statuses.sum())} have another status"
     )
-    moved = _moved(old, new, architectures)
     outcome: Outcome = "regressed"
-    # Another environment changes digits; it changes no status, no order worth speaking of, and no correlation.
+    # Another environment changes digits. It changes no status, hardly any order, and no coefficient.
     agreement = min((spearman(*pair) for pair in zip(old[both].T, new[both].T, strict=True)), default=math.nan)
-    if foreign and not statuses.any() and agreement >= AGREEMENT and _spans_zero(rho_change, tau_change):
+    spans_zero = all(low <= 0 <= high for low, high in (rho_change, tau_change))
+    if foreign and not statuses.any() and agreement >= AGREEMENT and spans_zero:
         outcome = "same"
         reason += (
             f"; {', '.join(foreign)} differ from the baseline's; the order of the networks agrees by {agreement:.4f}"
         )
+    moved = _moved(old, new, architectures)
     return Finding(proxy, size, outcome, reason, rhos, taus, rho_change, tau_change, moved)
 
 
-def _spans_zero(*changes: tuple[float, float]) -> bool:
-    return all(low <= 0 <= high for low, high in changes)
-
-
-def _correlations(
-    old: NDArray[np.float64], new: NDArray[np.float64], truth: NDArray[np.float64]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    def mean(of: Any, scores: NDArray[np.float64]) -> float:
-        return float(np.mean([of(column, truth) for column in scores.T]))
-
-    return (mean(spearman, old), mean(spearman, new)), (mean(kendall, old), mean(kendall, new))
-
-
-def _change(
-    bootstrap: Any,
-    old: NDArray[np.float64],
-    new: NDArray[np.float64],
-    truth: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> tuple[float, float]:
-    if len(truth) < 3:
-        return math.nan, math.nan
-    pairs = zip(old.T, new.T, strict=True)
-    changes = [bootstrap(after, truth, weights) - bootstrap(before, truth, weights) for before, after in pairs]
-    return interval(np.mean(changes, axis=0))
-
-
-def _moved(old: NDArray[np.float64], new: NDArray[np.float64], architectures: Sequence[str]) -> tuple[Moved, ...]:
-    """Return the networks whose mean rank over seeds moved most; those without a score come last."""
+def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Moved, ...]:
+    """Return the networks whose mean rank over seeds changed most; a network without a score has the last rank."""
     before, after = (
         pd.DataFrame(values).rank(ascending=False, na_option="bottom").mean(axis=1).to_numpy() for values in (old, new)
     )
@@ -295,15 +278,16 @@ def _moved(old: NDArray[np.float64], new: NDArray[np.float64], architectures: Se
 
 
 def _incomparable(document: Mapping[str, Any], recipe: Recipe) -> list[str]:
+    """Return the reasons why no score of a baseline can be compared."""
     now = recipe.document()
     named = ("protocol", "device", "truth")
     reasons = [f"{name} {document[name]} is now {now[name]}" for name in named if document[name] != now[name]]
     if document["batches"] != now["batches"]:
-        reasons.append("the images of the batches are others")
+        reasons.append("the images of the batches differ")
     if list(document["accuracies"]) != list(now["accuracies"]):
-        reasons.append("the networks are others")
+        reasons.append("the networks differ")
     elif document["accuracies"] != now["accuracies"]:
-        reasons.append("the accuracies are others")
+        reasons.append("the accuracies differ")
     return reasons
 
 
@@ -314,7 +298,7 @@ def _groups(rows: pd.DataFrame, architectures: Sequence[str]) -> Iterator[tuple[
 
 
 def _number(value: float) -> float | str | None:
-    """Return what JSON can hold: null for NaN, and the texts that float() reads for infinities."""
+    """Return a score as JSON holds it: null for NaN, and a text that float() reads for an infinity."""
     if math.isnan(value):
         return None
     return float(value) if math.isfinite(value) else str(value)

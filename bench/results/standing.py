@@ -1,23 +1,20 @@
-"""One board worked out: how its proxies rank, how far they differ, how alike they are, and what the seed does."""
+"""One board computed: how its proxies rank, how they differ, how alike they rank, and what seeds and batch sizes do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from ..stats.coefficients import Matrix
 from .ablation import Ablation, ablate
 from .board import Board
-from .detail import Detail, detail
 from .pairs import Agreed, Comparison, between_proxies, compare, families
-from .panel import Measured, Sample, in_threads, measure, of_board
-from .ranking import Ranking, select_rows, summarise
+from .panel import Sample, in_threads, of_recipe
+from .ranking import Detail, Ranking, detail, rank, select_rows
 
-#: Always there: what has no claim to know anything, and what every proxy has to beat.
+#: Baselines of every board: what says nothing of accuracy, and what every proxy has to beat.
 BASELINES = ("params", "macs", "random")
 
 
@@ -26,71 +23,58 @@ class Standing:
     """One board and how its proxies rank, the best Spearman first.
 
     Attributes:
-        board: What the scores are.
-        rankings: One per proxy and batch size.
-        details: Of each of these.
-        sample: Networks and scores.
-        measured: Every panel of the sample.
-        comparisons: Between proxies, under the batch size that they have in common; empty where it is that of each.
-        agreements: Between the scores of proxies, under the same.
-        ablation: Of boards with several seeds or batch sizes.
+        board: Board that is computed.
+        rankings: Rankings, one per proxy and batch size.
+        details: Details, one per ranking.
+        sample: Networks, accuracies and panels of the board.
+        comparisons: Comparisons of two proxies, with their common batch size; "" if all proxies have one batch size.
+        agreements: Agreements of the scores of two proxies, with their common batch size.
+        ablation: What seeds and batch sizes do, None for a board with one seed and one batch size.
     """
 
     board: Board
     rankings: Sequence[Ranking]
     details: Sequence[Detail]
     sample: Sample
-    measured: Sequence[Measured]
     comparisons: Sequence[tuple[str, Comparison]]
     agreements: Sequence[tuple[str, Agreed]]
     ablation: Ablation | None
 
 
 def stand(board: Board, rows: pd.DataFrame) -> Standing:
-    """Work out one board.
+    """Compute one board.
 
     Args:
-        board: What the scores are.
-        rows: Its scores, one per key, without those of aggregates.
+        board: Board to compute.
+        rows: Scores of the board, one per key, without those of aggregates.
     """
     recipe = board.recipe
     extra = [_baseline(board, name) for name in BASELINES if name not in recipe.versions]
     every = pd.concat([select_rows(rows, recipe), *extra])
-    rankings = summarise(recipe, every)
-    sample = of_board(board, every)
-    panels = {(panel.proxy, panel.batch_size): panel for panel in sample.panels}
+    sample = of_recipe(recipe, every)
+    rankings = rank(recipe, every, sample)
+    measured = {(m.panel.proxy, m.panel.batch_size): m for m in sample.measured}
     trained = np.isfinite(recipe.values)
     sizes = {name: values[trained] for name, values in board.sizes.items()}
 
     def of(ranking: Ranking) -> Detail:
-        panel = panels[ranking.proxy, ranking.batch_size]
-        scores = _distinct(panel.scores)
-        up = panel.higher_is_better
-        return detail(scores, sample.truth, sizes, sample.weights, ranking.correlation, higher_is_better=up)
+        return detail(measured[ranking.proxy, ranking.batch_size], sample, sizes, ranking.correlation)
 
-    details = in_threads(of, rankings)
-    measured = in_threads(partial(measure, truth=sample.truth, weights=sample.weights), sample.panels)
-    groups = families(sample, measured)
+    groups = families(sample)
     several = len(recipe.seeds) > 1 or len(recipe.batch_sizes) > 1
     return Standing(
         board,
         rankings,
-        details,
+        in_threads(of, rankings),
         sample,
-        measured,
         [(name, row) for name, group in groups for row in compare(group, sample.truth, sample.weights)],
         [(name, row) for name, group in groups for row in between_proxies(sample, [m.panel for m in group])],
-        ablate([board], sample, measured) if several else None,
+        ablate([board], sample) if several else None,
     )
 
 
-def _distinct(scores: Matrix) -> Matrix:
-    """Return one column where all are the same: without chance, the mean over seeds is one of them."""
-    return scores[:, :1] if np.array_equal(scores, np.tile(scores[:, :1], scores.shape[1]), equal_nan=True) else scores
-
-
 def _baseline(board: Board, name: str) -> pd.DataFrame:
-    """Return rows of a baseline that nobody had to compute."""
+    """Return the rows of a baseline, which is known without scoring."""
     recipe = board.recipe
     frames = []
     for seed in recipe.seeds:

@@ -1,1 +1,1 @@
-"""What computes scores and keeps them: jobs, workers, and the store of rows."""
+"""Scoring: the jobs of a study, the workers that run them, and the store of scores."""

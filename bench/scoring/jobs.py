@@ -1,4 +1,4 @@
-"""Jobs: the networks of a study that the store lacks scores of."""
+"""Jobs: the networks of a study whose scores are not all in the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from .store import Store
 
 @dataclass(frozen=True)
 class Job:
-    """One item of the data set that the trainer predicts on: a network and all the work that it is built for."""
+    """One item of the data set that the trainer predicts on: a network and its work.
+
+    Attributes:
+        index: Index of the network in the space.
+        architecture: Text of the network.
+        work: Work that is not in the store.
+    """
 
     index: int
     architecture: str
@@ -19,7 +25,7 @@ class Job:
 
 
 def missing(study: Study, store: Store) -> list[Job]:
-    """Return the jobs that a store lacks, the most expensive networks first, so that workers end together."""
+    """Return the jobs of a study, the most expensive networks first, so that all workers end at the same time."""
     known = store.keys() if store.parts() else set()
     jobs = []
     for index in study.indices:

@@ -1,4 +1,4 @@
-"""Runs a study: architectures are the data set of one `Trainer.predict`, every worker writes its own parts."""
+"""The run of a study: `Trainer.predict` with networks as its data set. Every worker writes its own parts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from ...plugins import load
 from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
-from ..study.config import TrainerConfig
+from ..study.config import TrainerConfig, listed
 from ..study.resolve import Study
 from .jobs import Job, missing
 from .store import KEY, Row, Store, Writer
 
 
 def run(study: Study) -> bool:
-    """Compute what the store lacks and record the run; return whether this process is the one that reports.
+    """Compute the scores that are not in the store, and record the run; return whether this process reports.
 
     Raises:
         ResultsError: The results folder cannot be written.
@@ -86,7 +86,7 @@ def _only(items: list[Job]) -> Job:
 
 
 class _Scorer(pl.LightningModule):
-    """Builds and scores one network a step. It has no parameters of its own."""
+    """A module that builds and scores one network per step. It has no parameters of its own."""
 
     def __init__(self, study: Study, store: Store) -> None:
         super().__init__()
@@ -98,8 +98,9 @@ class _Scorer(pl.LightningModule):
         return batch
 
     def on_predict_start(self) -> None:
-        torch.set_num_threads(1)  # in a spawned worker nobody else does
-        load(self.study.included)  # nor this
+        # A spawned worker has neither our number of threads nor the files to include.
+        torch.set_num_threads(1)
+        load(listed(self.study.config.include))
         self.writer = self.store.writer()
 
     def on_predict_end(self) -> None:
@@ -111,9 +112,9 @@ class _Scorer(pl.LightningModule):
         with torch.enable_grad(), _exact_cuda():
             rows = list(self._rows(job))
         self.writer.add(rows)
-        if self.trainer.received_sigterm:  # Lightning takes note of it, and goes on predicting
+        if self.trainer.received_sigterm:  # Lightning notes the signal and continues to predict
             raise SystemExit(128 + signal.SIGTERM)
-        return len(rows)  # Lightning takes None for a mistake
+        return len(rows)  # Lightning warns of a step that returns None
 
     def _rows(self, job: Job) -> Iterator[Row]:
         study, precision = self.study, getattr(torch, self.study.config.precision)
@@ -125,7 +126,7 @@ class _Scorer(pl.LightningModule):
                 proxies = [PROXIES[name] for name in work.proxies if name not in known]
                 y = None if batch.y is None else batch.y.to(self.device)
                 scores = {s.proxy: s for s in score_all(net, batch.x.to(self.device, precision), y, proxies, seed=seed)}
-                # What is the same for every batch is computed for the first.
+                # A score that is the same for every batch is computed once.
                 known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
                 for name in work.proxies:
                     score = scores.get(name) or known[name]
@@ -140,11 +141,11 @@ class _Scorer(pl.LightningModule):
 
 
 def _peak_mib(device: torch.device) -> float:
-    """Return the most memory that this worker has held so far: on the GPU, or resident in the process."""
+    """Return the peak memory of this worker so far: on the GPU, or resident in the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     try:
-        # Where there is one; what getrusage says begins with the memory of the process that started this one.
+        # Linux has this file. The peak of getrusage includes the process that started this one.
         status = Path("/proc/self/status").read_text("utf-8")
         return int(status.split("VmHWM:")[1].split()[0]) / 2**10
     except (OSError, LookupError):
@@ -154,10 +155,10 @@ def _peak_mib(device: torch.device) -> float:
 
 
 class _ProgressBar(Callback):
-    """Shows how many networks all workers of this machine have finished."""
+    """A progress bar of the networks that all workers of this machine have finished."""
 
     def __init__(self, total: int, workers: int) -> None:
-        # Made for spawning, a counter can be inherited by forks too.
+        # A counter of the spawn context works with forked workers too.
         self.done = multiprocessing.get_context("spawn").Value("i", 0)
         self.total = total
         self.workers = workers
@@ -187,7 +188,7 @@ def _trainer(config: TrainerConfig, jobs: int) -> pl.Trainer:
     on_cpu = config.accelerator == "cpu"
     devices = min(config.devices, jobs) if on_cpu and config.num_nodes == 1 else config.devices
     if strategy == "auto" and on_cpu and devices > 1 and config.num_nodes == 1:
-        # Forking costs nothing, but is not safe once a process has started CUDA's threads.
+        # Forking takes no time, but is not safe after a process has started the threads of CUDA.
         strategy = "ddp_fork" if sys.platform == "linux" and not torch.cuda.is_available() else "ddp_spawn"
     try:
         return pl.Trainer(
@@ -195,7 +196,7 @@ def _trainer(config: TrainerConfig, jobs: int) -> pl.Trainer:
             devices=devices,
             num_nodes=config.num_nodes,
             strategy=strategy,
-            inference_mode=False,  # proxies differentiate; see also enable_grad in the step
+            inference_mode=False,  # proxies take gradients; predict_step enables them
             logger=False,
             enable_checkpointing=False,
             enable_model_summary=False,
@@ -203,12 +204,15 @@ def _trainer(config: TrainerConfig, jobs: int) -> pl.Trainer:
             callbacks=[_ProgressBar(jobs, devices * config.num_nodes)],
         )
     except (MisconfigurationException, RuntimeError, ValueError) as error:
-        raise ConfigError(f"trainer: {config} is not possible here ({one_line(str(error))[:120]})") from None
+        raise ConfigError(
+            f"trainer: expected settings that this machine allows, got {config} ({one_line(str(error))[:120]}): change "
+            "--trainer.accelerator, --trainer.devices or --trainer.strategy"
+        ) from None
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Give every CPU worker one thread: two processes are faster than two threads, and sums keep their order."""
+    """Give every CPU worker one thread: two processes are faster than two threads, and the order of sums is fixed."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -219,14 +223,14 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _exact_cuda() -> Iterator[None]:
-    """Switch off what makes float32 on a GPU less than float32, or different from run to run."""
+    """Switch off the GPU settings that make float32 less exact, or different from run to run."""
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
         yield
 
 
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Silence Lightning's advice on training, which does not apply to architectures as data."""
+    """Silence the advice of Lightning on training, which does not apply when networks are the data."""
     names = {"pytorch_lightning", *(n for n in logging.root.manager.loggerDict if n.startswith("lightning"))}
     loggers = [logging.getLogger(name) for name in sorted(names)]
     levels = [logger.level for logger in loggers]
@@ -234,9 +238,9 @@ def _quiet_lightning() -> Iterator[None]:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
-            # Data loaders without workers are right here: an item is a name, not an image.
+            # A data loader needs no workers here, because an item is a text and not an image.
             warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            # Lightning 2.6 with newer torch.
+            # Lightning 2.6 gives this warning with newer versions of torch.
             warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")
             yield
     finally:

@@ -1,4 +1,4 @@
-"""Scores on disk: a row says what produced it, rows lie in Parquet parts, a part is written whole or not at all."""
+"""The store of scores: rows with their keys in Parquet parts. A part is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ...atomic import write_atomically
 from ...errors import ResultsError, one_line
 from ..study.recipe import Key
 
-#: Goes up when older versions could no longer read what this one writes.
+#: Version of the format; it goes up when older versions of zcbench cannot read new files.
 FORMAT = 1
 _MANIFEST = "zcbench.json"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One score and its recipe. All but the last five fields are its key: equal keys, equal values."""
+    """One score and its key: all fields but the last five. Rows with equal keys have equal values."""
 
     space: str
     architecture: str
@@ -58,10 +58,10 @@ class Store:
     """A results folder.
 
     Args:
-        folder: Made when the first row is written, not before.
+        folder: Path of the folder; `create` makes it.
 
     Raises:
-        ResultsError: The folder was written by a newer zcbench, or is no folder of ours.
+        ResultsError: The folder was written by a newer zcbench, or is no results folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -88,13 +88,14 @@ class Store:
         """Make the folder and its manifest.
 
         Raises:
-            ResultsError: It cannot be written.
+            ResultsError: The folder cannot be written.
         """
         from ... import __version__
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not (self.folder / _MANIFEST).exists():  # first of all: a folder without it is taken for somebody else's
+            # The manifest comes first, because a folder that has files and no manifest is refused.
+            if not (self.folder / _MANIFEST).exists():
                 write_atomically(
                     self.folder / _MANIFEST, json.dumps({"format": FORMAT, "zcbench": __version__}).encode()
                 )
@@ -133,25 +134,27 @@ class Store:
         for _ in range(100):
             try:
                 return [_read_part(part) for part in self.parts()]
-            except FileNotFoundError:  # a writer has just joined its parts; the joined one is there already
+            except FileNotFoundError:  # a writer has just joined its parts; the joined part is there already
                 continue
-        raise ResultsError(f"results {self.folder}: parts vanish as they are read; wait until the other run ends")
+        raise ResultsError(
+            f"results {self.folder}: expected parts that stay, got parts that another run joins: wait until it ends"
+        )
 
     def keys(self) -> set[Key]:
         """Return the keys of all rows."""
         return set(self.read()[list(KEY)].itertuples(index=False, name=None))
 
     def writer(self) -> Writer:
-        """Return a writer of its own for one process."""
+        """Return a new writer, for one process."""
         return Writer(self.folder / "scores")
 
 
 class Writer:
-    """Writes parts: one at once for every call, so that nothing finished is lost; its own are joined from time to time.
+    """A writer of parts. Every call writes one part at once, so no finished score is lost; parts are joined later.
 
     Args:
-        folder: Where parts go.
-        join_every: How many parts of this writer may lie there before they are joined.
+        folder: Folder of the parts.
+        join_every: Number of parts of this writer after which they are joined.
     """
 
     def __init__(self, folder: Path, join_every: int = 64) -> None:
@@ -160,14 +163,14 @@ class Writer:
         self._parts: list[Path] = []
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Write rows to a part of their own."""
+        """Write rows to a new part."""
         table = pa.Table.from_pylist([asdict(row) for row in rows], schema=_SCHEMA)
         self._write(table)
         if len(self._parts) >= self.join_every:
             self.close()
 
     def close(self) -> None:
-        """Join this writer's parts into one. Killed in between, rows stand twice, which reading allows."""
+        """Join the parts of this writer into one. A process killed meanwhile leaves rows twice, which `read` allows."""
         if len(self._parts) > 1:
             old, self._parts = self._parts, []
             self._write(pa.concat_tables([_read_part(part) for part in old]))
@@ -192,7 +195,7 @@ class Writer:
 
 def _read_part(part: Path) -> pa.Table:
     try:
-        # Not `read_table`: it would read hive partitions into the names of folders.
+        # `read_table` would take names of folders for hive partitions.
         table = pq.ParquetFile(part, page_checksum_verification=True).read()
     except FileNotFoundError:
         raise

@@ -1,1 +1,1 @@
-"""Numbers from arrays: coefficients, bootstrap, the top, coefficients under a condition. Nothing here knows a study."""
+"""Statistics of arrays. Nothing here knows of studies, proxies or networks beyond their scores and accuracies."""

@@ -1,13 +1,14 @@
-"""An exact bootstrap of rank correlations over architectures, which sorts once and not per resample.
+"""An exact bootstrap of rank correlations over networks, which sorts once and not once per resample.
 
-A resample of n architectures is a vector of multiplicities w. With the signs of all pairs, Spearman's rho and Kendall's
-tau-b of it are forms in w, equal to SciPy's values on the resample written out:
+A resample of n networks is a vector w: how often each network was drawn. With the signs of all pairs, Spearman's rho
+and
+Kendall's tau-b are forms in w. They equal SciPy's values on the resample written out:
 
     rho   = w'(Sx w o Sy w) / sqrt(w'(Sx w)^2 w'(Sy w)^2)       Sx = sign(x_i - x_j)
     tau-b = w'(Sx o Sy)w / sqrt(w'|Sx|w w'|Sy|w)
 
-The matrices are n x n, but only pairs within a bucket of neighbouring ranks are looked at one by one; of two buckets it
-is known which is higher. With sqrt(n) buckets a resample costs O(n sqrt(n)), nearly all of it matrix products.
+The matrices are n x n. `Buckets` of ranks bring the cost of a resample down to O(n sqrt(n)), nearly all of it matrix
+products.
 """
 
 from __future__ import annotations
@@ -15,16 +16,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-Small = NDArray[np.float32]
-
-#: Whole numbers below 2^24 are exact in float32.
-_WHOLE = np.float32
+from .coefficients import check
+from .ranks import WHOLE, Buckets, Matrix, Small, Vector, signs
 
 
-def by_network(weights: Vector, n: int) -> Small:
+def resamples(n: int, count: int = 1000, seed: int = 0) -> Matrix:
+    """Draw bootstrap resamples as multiplicities `(count, n)`; each row sums to n."""
+    # RandomState's stream is frozen for good; the newer generators may change with numpy.
+    draw = np.random.RandomState(seed).randint(n, size=(count, n)) if n else np.zeros((count, 0), dtype=np.intp)
+    weights = np.empty((count, n))
+    for row, drawn in zip(weights, draw, strict=True):
+        row[:] = np.bincount(drawn, minlength=n)
+    return weights
+
+
+def by_network(weights: Matrix, n: int) -> Small:
     """Return multiplicities `(resamples, n)` as `bootstrap` takes them: `(n, resamples)`, whole numbers in float32.
 
     Raises:
@@ -32,7 +39,7 @@ def by_network(weights: Vector, n: int) -> Small:
     """
     if weights.ndim != 2 or weights.shape[1] != n:
         raise ValueError(f"weights: expected (resamples, {n}), got {weights.shape}")
-    return np.ascontiguousarray(weights.T, dtype=_WHOLE)
+    return np.ascontiguousarray(weights.T, dtype=WHOLE)
 
 
 def bootstrap(scores: Vector, truth: Vector, weights: Small) -> tuple[Vector, Vector]:
@@ -44,132 +51,88 @@ def bootstrap(scores: Vector, truth: Vector, weights: Small) -> tuple[Vector, Ve
         weights: `(n, resamples)`, from `by_network`.
 
     Returns:
-        Twice `(resamples,)`, NaN where a resample is constant.
+        rho and tau, each `(resamples,)`, NaN where a resample is constant.
+
+    Raises:
+        ValueError: Lengths differ, or a value is not finite.
     """
+    check(scores, truth)
     if not weights.size:
         return np.full(weights.shape[1], np.nan), np.full(weights.shape[1], np.nan)
-    x, y = _Side(scores), _Side(truth)
+    x, y = Buckets(scores), Buckets(truth)
     total = weights.sum(0)
     concordance, product, square_x, square_y = np.zeros((4, len(total)))
-    lower = np.zeros((len(y.buckets), len(total)), dtype=_WHOLE)  # by bucket of y, the weight of lower buckets of x
-    grades: Small = np.empty(weights.shape, dtype=_WHOLE)  # S_x w
+    lower = np.zeros((len(y.rows), len(total)), dtype=WHOLE)  # by bucket of y, the weight of lower buckets of x
+    grades: Small = np.empty(weights.shape, dtype=WHOLE)  # S_x w
     below = np.zeros_like(total)
-    for rows in x.buckets:
-        w, signs = weights[rows], x.signs(rows)
+    for rows in x.rows:
+        w, inner = weights[rows], x.signs(rows)
         inside = w.sum(0)
-        grade = grades[rows] = _grade(signs, w, 2 * below + inside - total)
+        grade = grades[rows] = _grade(inner, w, 2 * below + inside - total)
         square_x += _dot(w * grade, grade)
-        # What lies in another bucket of both is counted from the higher bucket of x alone, so twice.
-        others = _signs(y.bucket[rows], np.arange(len(lower), dtype=_WHOLE))
+        # Values in different buckets of both sides are counted from the higher bucket of x only, so twice.
+        others = signs(y.bucket[rows], np.arange(len(lower), dtype=WHOLE))
         pairs: Small = 2 * (others @ lower)
-        if signs is not None:
-            pairs += (signs * _signs(y.ranks[rows], y.ranks[rows])) @ w
+        if inner is not None:
+            pairs += (inner * signs(y.ranks[rows], y.ranks[rows])) @ w
         concordance += _dot(w, pairs)
-        lower += (others == 0).T.astype(_WHOLE) @ w
+        lower += (others == 0).T.astype(WHOLE) @ w
         below += inside
     below[:] = 0
-    for rows in y.buckets:
-        w, signs = weights[rows], y.signs(rows)
+    for rows in y.rows:
+        w, inner = weights[rows], y.signs(rows)
         inside = w.sum(0)
-        grade = _grade(signs, w, 2 * below + inside - total)
+        grade = _grade(inner, w, 2 * below + inside - total)
         square_y += _dot(w * grade, grade)
         product += _dot(w * grade, grades[rows])
-        if signs is not None:
-            signs *= _signs(x.bucket[rows], x.bucket[rows])
-            concordance += _dot(w, signs @ w)
+        if inner is not None:
+            inner *= signs(x.bucket[rows], x.bucket[rows])
+            concordance += _dot(w, inner @ w)
         below += inside
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = product / np.sqrt(square_x * square_y)
-        tau = concordance / np.sqrt(x.untied(weights) * y.untied(weights))
+        tau = concordance / np.sqrt(_untied(x, weights) * _untied(y, weights))
     return np.where(np.isfinite(rho), rho, np.nan), np.where(np.isfinite(tau), tau, np.nan)
 
 
-def concordance(scores: Vector, truth: Vector) -> Vector:
-    """Return for every network how many more of its pairs are concordant than discordant.
+def replicates(scores: Vector, truth: Vector, weights: Small) -> Matrix:
+    """Return rho and tau of every resample `(2, resamples)`, NaN for fewer than three networks.
 
     Args:
         scores: `(n,)`, finite.
         truth: `(n,)`, finite.
+        weights: `(n, resamples)`, from `by_network`.
     """
-    x, y = _Side(scores), _Side(truth)
-    ranks = y.ranks.astype(np.intp)
-    every = y.counts.cumsum()
-    # Memory that is used again is there already; new memory would take most of the time.
-    counts, below = np.zeros((2, len(every)), dtype=np.intp)  # of lower buckets of x
-    buffers = np.empty((2, x.room, x.room), dtype=_WHOLE)
-    result: Vector = np.empty(len(ranks))
-    for rows in x.buckets:
-        own = ranks[rows]
-        lower = above(own, counts, below)
-        np.add.at(counts, own, 1)
-        counts.cumsum(out=below)
-        result[rows] = lower + above(own, counts, below) - above(own, y.counts, every)
-        signs = x.signs(rows, buffers[0])
-        if signs is not None:
-            result[rows] += np.einsum("ij,ij->i", signs, _signs(y.ranks[rows], y.ranks[rows], buffers[1]))
-    return result
+    return np.asarray(bootstrap(scores, truth, weights)) if len(truth) > 2 else np.full((2, weights.shape[1]), np.nan)
 
 
-def above(ranks: NDArray[np.intp], counts: NDArray[np.intp], sums: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return how many more values each rank is above than below, given how many have a rank, and their running sum."""
-    result: NDArray[np.intp] = 2 * sums[ranks] - counts[ranks] - sums[-1]
-    return result
+def interval(values: Vector, level: float = 0.95) -> tuple[float, float]:
+    """Return the percentile interval of the values that are not NaN; NaN if there are none."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
-def _grade(signs: Small | None, weights: Small, outside: Small) -> Small:
-    """Return by how much more weight lies below each value of a bucket than above, given what lies outside of it."""
-    grade: Small = np.zeros_like(weights) if signs is None else signs @ weights
+def _grade(inner: Small | None, weights: Small, outside: Small) -> Small:
+    """Return by how much more weight lies below each value of a bucket than above it.
+
+    Args:
+        inner: Signs of the pairs within the bucket, None if all its values are equal.
+        weights: Weights of the values of the bucket.
+        outside: The same difference of weight for the values outside of the bucket.
+    """
+    grade: Small = np.zeros_like(weights) if inner is None else inner @ weights
     grade += outside
     return grade
 
 
-class _Side:
-    """One side of a correlation.
-
-    Attributes:
-        counts: How many values have each rank.
-        ranks: `(n,)`, equal values have one; as floats, whose differences are the quickest way to signs.
-        room: How many values a bucket has room for, unless all of them are equal.
-        buckets: Positions of neighbouring ranks, ascending; equal values are never parted.
-        bucket: `(n,)`, the number of the bucket.
-    """
-
-    def __init__(self, values: Vector) -> None:
-        ranks, self.counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
-        self._order = np.argsort(ranks, kind="stable")
-        self.ranks: Small = ranks.astype(_WHOLE)
-        ends = self.counts.cumsum()
-        self._starts = ends - self.counts
-        # At 64 and above, the products run at full speed.
-        self.room = max(64, math.isqrt(len(values)))
-        starts = [0]
-        while (start := starts[-1]) < len(values):
-            first, beyond = np.searchsorted(ends, [start, start + self.room], side="right")
-            starts.append(int(ends[max(first, beyond - 1)]))  # equal values without room have a bucket of their own
-        self.buckets = np.split(self._order, starts[1:-1])
-        self.bucket: Small = np.empty_like(self.ranks)
-        for number, rows in enumerate(self.buckets):
-            self.bucket[rows] = number
-
-    def signs(self, rows: NDArray[np.intp], buffer: Small | None = None) -> Small | None:
-        """Return the signs of the pairs of a bucket, None if its values are all the same."""
-        ranks = self.ranks[rows]
-        return _signs(ranks, ranks, buffer) if ranks[0] != ranks[-1] else None
-
-    def untied(self, weights: Small) -> Vector:
-        """Return twice the number of pairs whose values differ, per resample."""
-        totals = weights
-        if len(self.counts) < len(weights):
-            totals = np.add.reduceat(weights[self._order], self._starts, axis=0)
-        result: Vector = weights.sum(0, dtype=np.float64) ** 2 - _dot(totals, totals)
-        return result
-
-
-def _signs(left: Small, right: Small, buffer: Small | None = None) -> Small:
-    """Return sign(left_i - right_j) of whole numbers, in a part of a buffer if there is one."""
-    part = None if buffer is None else buffer[: len(left), : len(right)]
-    gaps: Small = np.subtract.outer(left, right, out=part)
-    return np.clip(gaps, -1, 1, out=gaps)
+def _untied(side: Buckets, weights: Small) -> Vector:
+    """Return twice the number of pairs whose values differ, per resample."""
+    totals = side.totals(weights)
+    result: Vector = weights.sum(0, dtype=np.float64) ** 2 - _dot(totals, totals)
+    return result
 
 
 def _dot(left: Small, right: Small) -> Vector:

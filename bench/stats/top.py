@@ -1,22 +1,22 @@
-"""The top of a ranking: how good are the networks that a proxy would choose, at every cut-off.
+"""The top of a ranking: how good the networks are that a proxy would choose, at every cut-off.
 
-There are two tops, the most accurate networks and those with the highest scores, and they disagree even in the sign of
-a correlation: every name says which. Ties at a cut go to the lower index, so that nothing depends on chance; with many
-ties it depends on the order of the networks instead, so look at `Coefficients.ties` beside it.
+There are two tops: the most accurate networks, and the networks with the highest scores. A correlation can have
+different signs in the two, so every name says which top it means. Ties at a cut-off go to the lower index, so nothing
+depends on chance. With many ties the result depends on the order of the networks, so read the share of ties beside it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import above
-from .coefficients import Matrix, Vector, finite_columns, kendall, mean_over_seeds, size, spearman
+from .coefficients import check, finite_columns, mean_over_seeds, over_seeds
+from .ranks import Matrix, Vector, above
 
 Gain = Literal["percent", "relative"]
 
@@ -24,19 +24,33 @@ Gain = Literal["percent", "relative"]
 SHARES = tuple(percent / 100 for percent in range(1, 101))
 
 
+def size(n: int, share: float) -> int:
+    """Return how many of n networks a share is: rounded up, at least one."""
+    # 0.07 * 100 is a little more than 7 and means 7.
+    return max(1, math.ceil(share * n - 1e-9))
+
+
+def top(values: Vector, share: float = 0.1) -> NDArray[np.intp]:
+    """Return the indices of the highest share of values, at least one; ties go to the lower index."""
+    return _descending(values)[: size(len(values), share)]
+
+
 @dataclass(frozen=True)
 class Tops:
     """The top at every cut-off: arrays `(shares,)`, means over seeds.
 
     Attributes:
-        n: Networks behind them: those with a finite score of any seed.
-        shares: The cut-offs, as shares of the networks with a finite score, rounded up.
-        precision: Share of the networks with the highest scores that are among the most accurate.
-        ndcg: `ndcg` at the cut-off, with the gain "percent"; `ndcg_relative` has the other gain.
-        best: Best accuracy among the highest scores.
-        regret: By how much it misses the best accuracy of all networks, scored or not.
-        rho_top_accuracy: Spearman among the most accurate networks; `tau_top_accuracy` is Kendall's tau-b.
-        rho_top_score: Spearman among the networks with the highest scores; `tau_top_score` is Kendall's tau-b.
+        n: Number of networks with a finite score of any seed.
+        shares: Cut-offs, as shares of the networks with a finite score, rounded up.
+        precision: Share of the networks with the highest scores that are among the most accurate networks.
+        ndcg: `ndcg` at the cut-off, with the gain "percent".
+        ndcg_relative: `ndcg` at the cut-off, with the gain "relative".
+        best: Best accuracy among the networks with the highest scores.
+        regret: Best accuracy of all networks, scored or not, less `best`.
+        rho_top_accuracy: Spearman among the most accurate networks.
+        tau_top_accuracy: Kendall's tau-b among the most accurate networks.
+        rho_top_score: Spearman among the networks with the highest scores.
+        tau_top_score: Kendall's tau-b among the networks with the highest scores.
     """
 
     n: int
@@ -55,13 +69,13 @@ class Tops:
 def tops(scores: Matrix, truth: Vector, shares: Sequence[float] = SHARES, *, higher_is_better: bool = True) -> Tops:
     """Measure the top of a ranking at every cut-off; scores that are not finite are left out, per seed.
 
-    Coefficients are NaN among fewer than three networks or where a side is constant, everything without scores.
+    Coefficients are NaN among fewer than three networks or where a side is constant. Without scores everything is NaN.
 
     Args:
         scores: `(n, seeds)`.
         truth: `(n,)`, finite.
         shares: Cut-offs, each above 0 and at most 1, ascending.
-        higher_is_better: Which end of the scores is their top; coefficients keep their sign.
+        higher_is_better: Whether the highest scores are the top; coefficients keep their sign.
 
     Raises:
         ValueError: Shapes do not fit, an accuracy is not finite, or shares are not ascending within (0, 1].
@@ -70,8 +84,9 @@ def tops(scores: Matrix, truth: Vector, shares: Sequence[float] = SHARES, *, hig
     if cuts.ndim != 1 or not len(cuts) or not (cuts > 0).all() or not (cuts <= 1).all() or (np.diff(cuts) < 0).any():
         raise ValueError(f"shares: expected ascending numbers above 0 and at most 1, got {str(shares)[:60]}")
     best = float(truth.max()) if len(truth) else math.nan
-    rows = [_curves(x, y, cuts, best, 1 if higher_is_better else -1) for x, y, _ in finite_columns(scores, truth)]
-    return Tops(int(np.isfinite(scores).any(1).sum()), cuts, *mean_over_seeds(np.asarray(rows)))
+    sign = 1 if higher_is_better else -1
+    curves = over_seeds(lambda x, y: _curves(x, y, cuts, best, sign), scores, truth)
+    return Tops(int(np.isfinite(scores).any(1).sum()), cuts, *curves)
 
 
 def ndcg(scores: Vector, truth: Vector, k: int, gain: Gain = "percent", *, higher_is_better: bool = True) -> float:
@@ -79,24 +94,26 @@ def ndcg(scores: Vector, truth: Vector, k: int, gain: Gain = "percent", *, highe
 
     $$\frac{\sum_{j=1}^{k} g(a_j) / \log_2(1 + j)}{\sum_{j=1}^{k} g(a^*_j) / \log_2(1 + j)}$$
 
-    with a_j the accuracy of the network with the j-th highest score and a*_j the j-th highest accuracy. The gain
-    "percent" is 2^a - 1 with a in percent, of which VKDNW (Týbl and Neumann, CVPR 2025) takes k = 1000: a point of
-    accuracy doubles it. The gain "relative" is linear, 0 for the worst network and 1 for the best.
+    Here a_j is the accuracy of the network with the j-th highest score, and a*_j is the j-th highest accuracy. The gain
+    "percent" is 2^a - 1 with a in percent: one percentage point of accuracy doubles it. VKDNW (Týbl and Neumann, CVPR
+    2025) uses it with k = 1000. The gain "relative" is linear: 0 for the worst network and 1 for the best.
 
     Args:
         scores: `(n,)`, finite.
-        truth: `(n,)`, finite; outside of 0 to 100 the gain "percent" is not defined, and the result NaN.
+        truth: `(n,)`, finite; where one is outside of 0 to 100, the gain "percent" and the result are NaN.
         k: Cut-off; all networks if there are fewer.
-        gain: How much a network is worth.
-        higher_is_better: Which end of the scores is their top.
+        gain: Name of the gain, "percent" or "relative".
+        higher_is_better: Whether the highest scores are the top.
 
     Returns:
-        A number from 0 to 1; NaN without networks, or if no network is worth anything.
+        A value from 0 to 1; NaN without networks, or if the gain of every network is 0.
 
     Raises:
-        ValueError: k is below 1, or the vectors do not fit.
+        ValueError: k is below 1, lengths differ, or a value is not finite.
     """
-    _checked(scores, truth, k)
+    if k < 1:
+        raise ValueError(f"k: expected at least 1, got {k}")
+    check(scores, truth)
     if not len(truth):
         return math.nan
     order = _descending(scores if higher_is_better else -scores)
@@ -105,15 +122,15 @@ def ndcg(scores: Vector, truth: Vector, k: int, gain: Gain = "percent", *, highe
 
 @dataclass(frozen=True)
 class Choice:
-    """What the k highest scores would have chosen: means over seeds.
+    """The networks with the k highest scores: means over seeds.
 
     Attributes:
-        n: Networks to choose from: those with a finite score of any seed.
-        k: How many are chosen.
-        best: Best accuracy among them.
-        regret: By how much it misses the best accuracy of all networks, scored or not.
+        n: Number of networks to choose from, those with a finite score of any seed.
+        k: Number of chosen networks.
+        best: Best accuracy among the chosen networks.
+        regret: Best accuracy of all networks, scored or not, less `best`.
         rank: Rank of the most accurate network by score, 1 for the highest score; ties take the mean of their ranks.
-        percentile: Share of the other networks that score below it, in percent, ties counted half.
+        percentile: Percentage of the other networks that score below the most accurate network; ties count half.
     """
 
     n: int
@@ -127,14 +144,14 @@ class Choice:
 def choose(scores: Matrix, truth: Vector, k: int, *, higher_is_better: bool = True) -> Choice:
     """Choose the networks with the k highest scores; scores that are not finite are left out, per seed.
 
-    The most accurate network is that of all; of several, the one with the lowest index. Where it has no finite score,
-    its rank and percentile are NaN.
+    The most accurate network is that of all networks, scored or not. If several are equally accurate, it is the one
+    with the lowest index. If it has no finite score, its rank and percentile are NaN.
 
     Args:
         scores: `(n, seeds)`.
-        truth: `(n,)`, finite: of another data set, if that is where the chosen networks are to be good.
-        k: How many; all networks if there are fewer.
-        higher_is_better: Which end of the scores is their top; coefficients keep their sign.
+        truth: `(n,)`, finite; the accuracies may be those of another data set.
+        k: Number of networks to choose; all networks if there are fewer.
+        higher_is_better: Whether the highest scores are the top.
 
     Raises:
         ValueError: k is below 1, shapes do not fit, or an accuracy is not finite.
@@ -155,56 +172,6 @@ def choose(scores: Matrix, truth: Vector, k: int, *, higher_is_better: bool = Tr
         rows.append((best, regret, rank, percentile))
     n = int(np.isfinite(scores).any(1).sum())
     return Choice(n, k, *map(float, mean_over_seeds(np.asarray(rows))))
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """What scores on one data set are worth on another.
-
-    Attributes:
-        choice: The networks with the highest scores on the one, by their accuracies on the other.
-        rho: Spearman of the scores with these accuracies, mean over seeds.
-        tau: Kendall's tau-b of the same.
-    """
-
-    choice: Choice
-    rho: float
-    tau: float
-
-
-def transfer(
-    scores: Mapping[str, Matrix], truths: Mapping[str, Vector], k: int, *, higher_is_better: bool = True
-) -> dict[tuple[str, str], Transfer]:
-    """Choose by the scores on one data set, and look at the accuracies on another: every pair, the same included.
-
-    Args:
-        scores: `(n, seeds)` by data set, the same networks in every one.
-        truths: `(n,)` by data set, finite.
-        k: How many networks are chosen.
-        higher_is_better: Which end of the scores is their top.
-
-    Returns:
-        By (data set of the scores, data set of the accuracies).
-
-    Raises:
-        ValueError: k is below 1, shapes do not fit, or an accuracy is not finite.
-    """
-    found = {}
-    for source, values in scores.items():
-        for target, truth in truths.items():
-            choice = choose(values, truth, k, higher_is_better=higher_is_better)
-            both = [(spearman(x, y), kendall(x, y)) for x, y, _ in finite_columns(values, truth)]
-            found[source, target] = Transfer(choice, *map(float, mean_over_seeds(np.asarray(both))))
-    return found
-
-
-def _checked(scores: Vector, truth: Vector, k: int) -> None:
-    if k < 1:
-        raise ValueError(f"k: expected at least 1, got {k}")
-    if scores.ndim != 1 or scores.shape != truth.shape:
-        raise ValueError(f"scores: expected (n,) beside accuracies (n,), got {scores.shape} and {truth.shape}")
-    if not (np.isfinite(scores).all() and np.isfinite(truth).all()):
-        raise ValueError("scores: expected finite ones beside finite accuracies: leave these networks out")
 
 
 def _curves(scores: Vector, truth: Vector, shares: Vector, best_of_all: float, sign: int) -> Matrix:
@@ -237,7 +204,7 @@ def _descending(values: Vector) -> NDArray[np.intp]:
 def _gains(truth: Vector, gain: Gain) -> Vector:
     low, high = truth.min(), truth.max()
     if gain == "percent":
-        # A common factor cancels, and with this one nothing overflows.
+        # A common factor of all gains cancels; this factor keeps them from overflow.
         gains = np.exp2(truth - high) - np.exp2(-high) if low >= 0 and high <= 100 else np.full_like(truth, np.nan)
     else:
         gains = truth / 2 - low / 2
@@ -257,20 +224,20 @@ def _ndcg(truth: Vector, order: NDArray[np.intp], gains: Vector) -> Vector:
 def _among_first(leading: Vector, other: Vector, order: NDArray[np.intp], sizes: NDArray[np.intp]) -> Matrix:
     """Return rho and tau-b among the first networks of a descending order, for ascending sizes: `(2, sizes)`.
 
-    Ranks come from counting, so nothing is sorted again, and concordant pairs only grow from one size to the next.
+    Ranks come from counting, so nothing is sorted again. The pairs of one size are among those of the next size.
     """
     leader, y = -leading[order], np.unique(other[order], return_inverse=True)[1]
     first, last = (np.searchsorted(leader, leader, side=side) for side in ("left", "right"))  # of equal leaders
     small_first, small_y = (ranks.astype(np.uint16 if len(y) < 2**16 else np.int64) for ranks in (first, y))  # quicker
     counts, below = np.zeros((2, int(y.max()) + 1), dtype=np.intp)
-    # Sums over the first networks, of what does not change once all their equals are among them.
+    # Sums over the first networks; a term is final when all networks with the same leading value are among the first.
     edges = (first + last).astype(np.float64)
     ties = np.insert((last - first).cumsum(), 0, 0), np.insert(((last - first) ** 2).cumsum(), 0, 0)
     concordance = start = 0
     result = np.full((2, len(sizes)), np.nan)
     for column, end in enumerate(sizes.tolist()):
         if end > start:
-            # The leading side falls: a later network lies below the earlier ones, unless it is tied with the last.
+            # The leading side is descending: a later network is below the earlier ones, or tied with the last of them.
             new = slice(start, end)
             concordance -= int(above(y[new], counts, below).sum())
             if first[start] < start:
@@ -282,12 +249,12 @@ def _among_first(leading: Vector, other: Vector, order: NDArray[np.intp], sizes:
             np.add.at(counts, y[new], 1)
             counts.cumsum(out=below)
             start = end
-        whole = int(first[end - 1])  # the others are equal, and perhaps not all of them are among the first
+        # The networks from `whole` on are equal, and perhaps not all of their equals are among the first.
+        whole = int(first[end - 1])
         part = end - whole
         equals = counts[y[:end]]
-        h = (2 * below[y[:end]] - equals - end).astype(
-            np.float64
-        )  # by how many more of the first it is above than below
+        # By how many more of the first networks each is above than below.
+        h = (2 * below[y[:end]] - equals - end).astype(np.float64)
         product = -(edges[:whole] @ h[:whole] + (whole + end) * h[whole:].sum())
         squares = float(end**3 - ties[1][whole] - part**3) / 3 * float(h @ h)
         if end > 2 and squares > 0:

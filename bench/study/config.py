@@ -1,4 +1,4 @@
-"""What a study is: its configuration as people write it, and the plan that it resolves to."""
+"""The configuration of a study, as people write it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ...errors import ConfigError, one_line
 
 T = TypeVar("T")
 
-#: Scores of different protocols are never compared; goes up when what every score has in common changes: the networks,
-#: how batches are drawn, the default initialisation, train mode.
+#: Version of what all scores have in common: the networks, how batches are drawn, the default initialisation, and train
+#: mode. Scores of different protocols are never compared.
 PROTOCOL = "2"
 
-#: The version of configuration files.
+#: Version of the format of configuration files.
 CONFIG_VERSION = 1
 
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """How the study runs; no value of it changes a score.
+    """How the study runs; no setting here changes a score.
 
     Args:
-        accelerator: Lightning's: cpu, gpu or auto.
-        devices: Worker processes, each with one thread on a CPU, or one GPU each.
-        num_nodes: Machines, for instance of a SLURM allocation.
-        strategy: Lightning's; auto forks workers on a Linux CPU.
+        accelerator: Accelerator for Lightning: cpu, gpu or auto.
+        devices: Number of worker processes. Each has one thread on a CPU, or one GPU.
+        num_nodes: Number of machines, for example of a SLURM allocation.
+        strategy: Strategy for Lightning; auto forks the workers on a Linux CPU.
     """
 
     accelerator: str = "cpu"
@@ -44,22 +44,22 @@ class StudyConfig:
     """One study: networks of a space, scored by proxies on one data set.
 
     Args:
-        version: Of this file's format.
-        name: What its board is called, with a version that goes up with every change; by default space and data set.
-        space: A benchmark space, see `zcbench list spaces`.
-        dataset: The images, see `zcbench list datasets`.
-        accuracy: Which trained accuracy scores are ranked against; default is the space's first for the data set.
-        proxies: Names, see `zcbench list proxies`; empty for all.
-        sample: How many networks, the first of a fixed shuffle; 0 for the whole space.
-        sample_seed: Of that shuffle.
-        batch_sizes: Images in the probe batch; empty for the one of each proxy's protocol.
-        seeds: Each sets the images, the initialisation and the noise.
-        precision: Of networks and images; float64 leaves no round-off to speak of, at twice the time.
-        resamples: Of the bootstrap behind the intervals.
-        out: The results folder. What it holds already is not computed again.
-        data: The data folder; by default ZCBENCH_DATA or the user's data directory.
+        version: Version of the format of the configuration file.
+        name: Name of the board, with a version that goes up with every change; default is space and data set.
+        space: Benchmark space, see `zcbench list spaces`.
+        dataset: Data set of the probe images, see `zcbench list datasets`.
+        accuracy: Trained accuracy to rank against; default is the first one of the space for the data set.
+        proxies: Names of proxies, see `zcbench list proxies`; empty for all proxies.
+        sample: Number of networks, drawn from the space by sample_seed; 0 for the whole space.
+        sample_seed: Seed of the shuffle whose first networks are the sample.
+        batch_sizes: Numbers of images in the probe batch; empty for the batch size of the protocol of each proxy.
+        seeds: Seeds of the images, the initialisation and the noise; each network is scored once per seed.
+        precision: Precision of networks and images; float64 has almost no round-off and takes twice the time.
+        resamples: Number of bootstrap resamples for the intervals.
+        out: Results folder; scores that it holds already are not computed again.
+        data: Data folder; default is ZCBENCH_DATA or the data directory of the user.
         include: Python files that register spaces, data sets or proxies of your own.
-        tracker: wandb (offline unless logged in) or none.
+        tracker: Tracker of the run: wandb (offline unless you are logged in) or none.
         trainer: How the study runs.
     """
 
@@ -88,12 +88,12 @@ def listed(values: list[T] | T) -> list[T]:
 
 
 def studies() -> dict[str, Path]:
-    """Return the studies that come with the package, by name."""
+    """Return the configuration files of the studies in the package, by name."""
     return {name: path for name, path in _configs().items() if not name.startswith("evolution/")}
 
 
 def searches() -> dict[str, Path]:
-    """Return the searches for programs that come with the package, by name."""
+    """Return the configuration files of the searches in the package, by name."""
     return {name: path for name, path in _configs().items() if name.startswith("evolution/")}
 
 
@@ -103,17 +103,17 @@ def _configs() -> dict[str, Path]:
 
 
 def describe(path: Path) -> str:
-    """Return the comment that a configuration file begins with."""
+    """Return the comment in the first line of a configuration file."""
     return path.read_text("utf-8").splitlines()[0].removeprefix("#").strip()
 
 
 def read_configs(path: Path) -> list[str]:
-    """Return what `--config` takes, once per study of a file: the file itself, or JSON if it lists several `studies`.
+    """Return a text for `--config` for every study of a file: its path, or JSON if the file lists several `studies`.
 
-    Each of several has the settings at the top of the file and its own over them.
+    Each of several studies has the settings at the top of the file; its own settings replace them.
 
     Raises:
-        ConfigError: The file is absent, no YAML, of another version of the format, or its list is none of studies.
+        ConfigError: The file is absent, no YAML, or of another version, or `studies` is not a list of settings.
     """
     try:
         document: Any = yaml.safe_load(path.read_text("utf-8"))
@@ -134,10 +134,10 @@ def read_configs(path: Path) -> list[str]:
 
 
 def distinct(name: str, values: Sequence[Any]) -> list[Any]:
-    """Return values as they came.
+    """Return the values of a setting as a list.
 
     Raises:
-        ConfigError: One stands there twice.
+        ConfigError: A value occurs twice.
     """
     if len(set(values)) < len(values):
         twice = next(v for v in values if list(values).count(v) > 1)

@@ -1,4 +1,4 @@
-"""What a set of scores is, without any file but the store: written beside every run, enough to rank the scores anew."""
+"""The recipe of the scores of a study. It is written beside every run, and is enough to rank stored scores again."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from numpy.typing import NDArray
 from ...errors import ResultsError, one_line
 from .work import Work
 
-#: What identifies a score: equal keys, equal values. Its parts are the first columns of a row of the store.
+#: Identity of a score: scores with equal keys have equal values. Its parts are the first columns of a row of the store.
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The resolved part of a study that needs no images, no network and no table.
+    """The resolved study as plain values: no images, no networks, no tables.
 
     Attributes:
-        space: The benchmark space.
-        dataset: The images.
-        truth: The name of the accuracies (`cifar10/test-200`).
-        label: The same in words.
-        protocol: What every score has in common.
+        space: Name of the benchmark space.
+        dataset: Name of the data set of the images.
+        truth: Name of the accuracies (`cifar10/test-200`).
+        label: Name of the accuracies in words.
+        protocol: Version of what all scores have in common.
         device: Class of device, `cpu` or `cuda`, and the precision if it is not float32.
-        accuracies: Of every network, in the order of the sample; NaN where there is none.
-        work: What every network is scored for.
-        batches: The hash of the images by (batch size, seed).
-        versions: Of every proxy.
-        lower: Proxies of which a lower score is better.
-        aggregates: Their names; they are worked out from the scores.
-        batch_sizes: As asked for; empty for the one of every proxy's protocol.
-        resamples: Of the bootstrap.
+        accuracies: Accuracy of every network, in the order of the sample; NaN where there is none.
+        work: Proxies that every network is scored by, with seed and batch size.
+        batches: Hash of the images, by (batch size, seed).
+        versions: Version of every proxy.
+        lower: Names of the proxies of which a lower score is better.
+        aggregates: Names of the aggregates, whose scores are computed from those of the proxies.
+        batch_sizes: Batch sizes of the configuration; empty for the batch size of the protocol of each proxy.
+        resamples: Number of bootstrap resamples.
     """
 
     space: str
@@ -60,12 +60,12 @@ class Recipe:
 
     @property
     def architectures(self) -> list[str]:
-        """The networks, in the order of the sample."""
+        """The texts of the networks, in the order of the sample."""
         return list(self.accuracies)
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """Their accuracies `(n,)`."""
+        """The accuracies of the networks `(n,)`."""
         return np.asarray(list(self.accuracies.values()), dtype=np.float64)
 
     def key(self, architecture: str, work: Work, proxy: str) -> Key:
@@ -88,7 +88,7 @@ class Recipe:
         return (self.key(a, work, proxy) for a in self.accuracies for work in self.work for proxy in work.proxies)
 
     def document(self) -> dict[str, Any]:
-        """Return what JSON can hold, the inverse of `from_document`."""
+        """Return the recipe as JSON holds it, for `from_document` to read."""
         accuracies = {name: None if np.isnan(value) else float(value) for name, value in self.accuracies.items()}
         batches = {f"{size}/{seed}": digest for (size, seed), digest in self.batches.items()}
         return dataclasses.asdict(self) | {"accuracies": accuracies, "batches": batches}
@@ -98,18 +98,18 @@ def from_document(document: Mapping[str, Any], where: str) -> Recipe:
     """Read a recipe.
 
     Args:
-        document: As JSON gives it.
-        where: What to name in errors.
+        document: Recipe as JSON holds it.
+        where: Name of the file for errors.
 
     Raises:
-        ResultsError: Something is missing or of another kind.
+        ResultsError: A part is missing or of another kind.
     """
     try:
         values = {field.name: document[field.name] for field in dataclasses.fields(Recipe)}
         values["accuracies"] = {str(k): np.nan if v is None else float(v) for k, v in values["accuracies"].items()}
         values["work"] = tuple(Work(int(w["seed"]), int(w["batch_size"]), tuple(w["proxies"])) for w in values["work"])
-        sizes = {tuple(map(int, k.split("/"))): str(v) for k, v in values["batches"].items()}
-        values["batches"] = {(size, seed): digest for (size, seed), digest in sizes.items()}
+        batches = ((*map(int, k.split("/")), str(v)) for k, v in values["batches"].items())
+        values["batches"] = {(size, seed): digest for size, seed, digest in batches}
         values |= {name: tuple(values[name]) for name in ("lower", "aggregates", "batch_sizes")}
         recipe = Recipe(**values)
         for _ in zip(range(1), recipe.keys(), strict=False):
@@ -117,6 +117,6 @@ def from_document(document: Mapping[str, Any], where: str) -> Recipe:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ResultsError(
             f"{where} has no recipe that this zcbench reads ({type(error).__name__}: {one_line(str(error))[:80]}): run "
-            "the study again, what is scored is not computed anew"
+            "the study again; stored scores are not computed again"
         ) from None
     raise ResultsError(f"{where} has no networks: run the study again")

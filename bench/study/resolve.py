@@ -1,4 +1,4 @@
-"""A study: a configuration whose every name is resolved, every file read and every number checked."""
+"""The plan of a study: names of its configuration are looked up, files are read, and numbers are checked."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .work import Work, work_items
 
 
 def every() -> list[str]:
-    """Return the names that a study without a list of proxies has: all that are registered by now."""
+    """Return the names of all registered proxies and aggregates: a study without a list has all of them."""
     return [*PROXIES, *AGGREGATES]
 
 
 @dataclass(frozen=True)
 class Study:
-    """A configuration whose every name is resolved and whose every file is read.
+    """A study that is ready to run.
 
     Attributes:
-        config: As people wrote it.
-        space: The space.
-        images: The images, read.
+        config: Configuration of the study.
+        space: Benchmark space.
+        images: Images of the data set.
         truth: Accuracies of the whole space.
-        indices: The sample.
-        work: What every network is scored for.
-        batches: The probe batch by (batch size, seed).
+        indices: Indices of the sample in the space.
+        work: Proxies that every network is scored by, with seed and batch size.
+        batches: Probe batch, by (batch size, seed).
     """
 
     config: StudyConfig
@@ -49,39 +49,34 @@ class Study:
     batches: Mapping[tuple[int, int], ProbeBatch]
 
     @property
-    def included(self) -> list[str]:
-        """Files of the user's that every worker needs."""
-        return listed(self.config.include)
-
-    @property
     def out(self) -> Path:
         """The results folder."""
         return Path(self.config.out)
 
     @property
     def proxies(self) -> list[Proxy]:
-        """The proxies to compute, in the order they were named; the members of aggregates come last."""
+        """The proxies to compute, in the order of the configuration; members of aggregates come last."""
         return split(listed(self.config.proxies) or every())[0]
 
     @property
     def aggregates(self) -> list[Aggregate]:
-        """The aggregates, in the order they were named."""
+        """The aggregates, in the order of the configuration."""
         return split(listed(self.config.proxies) or every())[1]
 
     @property
     def cards(self) -> list[Card]:
-        """All of both."""
+        """The cards of all proxies and aggregates."""
         return [*self.proxies, *self.aggregates]
 
     @property
     def device(self) -> str:
-        """What scores belong to: the class of device, `cpu` or `cuda`, and the precision if it is not float32."""
+        """The class of device, `cpu` or `cuda`, and the precision if it is not float32: part of the key of a score."""
         wanted = self.config.trainer.accelerator
         cuda = wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available())
         return ("cuda" if cuda else "cpu") + ("" if self.config.precision == "float32" else f" {self.config.precision}")
 
     def sizes(self) -> dict[str, list[float]]:
-        """Return what is known of every network beside its accuracy: `params`, `macs`, and the space's own traits."""
+        """Return `params`, `macs` and the traits that the space knows of every network, by name."""
         task, names = self.images.task, self.recipe.architectures
         own = [self.space.traits(name) for name in names]
         return {
@@ -92,7 +87,7 @@ class Study:
 
     @functools.cached_property
     def recipe(self) -> Recipe:
-        """What its scores are, for whoever has the store alone."""
+        """The recipe of its scores, which is enough to rank the scores of a store."""
         return Recipe(
             space=self.space.name,
             dataset=self.images.name,
@@ -112,10 +107,10 @@ class Study:
 
 
 def resolve(config: StudyConfig) -> Study:
-    """Turn a configuration into a study: names are looked up, files read, numbers checked. Nothing is written.
+    """Turn a configuration into a study. Nothing is written.
 
     Raises:
-        ZcbenchError: Whatever the user has to mend.
+        ZcbenchError: A setting is wrong, or a file is absent or faulty.
     """
     if config.version != CONFIG_VERSION:
         raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")

@@ -1,4 +1,4 @@
-"""What a study asks of every network: which proxies, with which batch."""
+"""The work of a study: the proxies that every network is scored by, with seed and batch size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Work:
-    """What one network is scored for with one batch."""
+    """The proxies that a network is scored by with one batch.
+
+    Attributes:
+        seed: Seed of images, initialisation and noise.
+        batch_size: Number of images.
+        proxies: Names of the proxies.
+    """
 
     seed: int
     batch_size: int
@@ -17,7 +23,13 @@ class Work:
 
 
 def work_items(proxies: Iterable[Any], batch_sizes: Sequence[int], seeds: Sequence[int]) -> tuple[Work, ...]:
-    """Group proxies by seed and batch size: those named, or the one of each proxy's protocol."""
+    """Group proxies by seed and batch size.
+
+    Args:
+        proxies: Proxies to compute.
+        batch_sizes: Batch sizes of all proxies; empty for the batch size of the protocol of each proxy.
+        seeds: Seeds of the study.
+    """
     proxies = list(proxies)
     sizes = list(batch_sizes) or sorted({proxy.batch_size for proxy in proxies})
     return tuple(

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...bench.stats.coefficients import kendall, top, weighted_kendall
+from ...bench.stats.coefficients import kendall, weighted_kendall
+from ...bench.stats.top import top
 
 Vector = NDArray[np.float64]
 Objective = Literal["tau", "top", "weighted"]

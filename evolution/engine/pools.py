@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from ...bench.results.ranking import select_rows
-from ...bench.stats import coefficients as stats
+from ...bench.stats.bootstrap import interval
+from ...bench.stats.bootstrap import resamples as draw
+from ...bench.stats.coefficients import kendall
+from ...bench.stats.correlation import correlate, correlate_seeds
+from ...bench.stats.top import top as most_accurate
 from ...bench.study.recipe import Recipe
 from ...errors import ConfigError, ProgramError
 from ...proxies.aggregate import Aggregate
@@ -272,13 +276,14 @@ class Outcome:
 def outcome(
     what: str, chosen: str, pool: Table, scores: Vector, single: Vector, single_top: Vector, resamples: int = 1000
 ) -> Outcome:
-    """Correlate scores with the accuracies of a pool, and compare them with those of two proxies."""
-    best = stats.top(pool.truth)
-    weights, weights_top = (stats.resamples(n, resamples) for n in (len(scores), len(best)))
-    whole = stats.correlate(scores[:, None], pool.truth, weights)
-    drawn, beside = (stats.replicate(x[:, None], pool.truth, weights).tau for x in (scores, single))
+    """Correlate scores with the accuracies of a pool, and compare with two proxies, overall and at the top."""
+    best = most_accurate(pool.truth)
+    weights, weights_top = (draw(n, resamples) for n in (len(scores), len(best)))
+    own, other = (correlate_seeds(x[:, None], pool.truth, weights) for x in (scores, single))
+    whole = correlate(scores[:, None], pool.truth, weights, seeds=own)
+    drawn, beside = own.drawn_tau[0], other.drawn_tau[0]
     top, top_beside = (
-        stats.replicate(x[best][:, None], pool.truth[best], weights_top).tau for x in (scores, single_top)
+        correlate_seeds(x[best][:, None], pool.truth[best], weights_top).drawn_tau[0] for x in (scores, single_top)
     )
     return Outcome(
         what,
@@ -290,11 +295,11 @@ def outcome(
         whole.tau_high,
         whole.rho,
         whole.tau_top_accuracy,
-        *stats.interval(top),
-        whole.tau - stats.kendall(single, pool.truth),
-        *stats.interval(drawn - beside),
-        whole.tau_top_accuracy - stats.kendall(single_top[best], pool.truth[best]),
-        *stats.interval(top - top_beside),
+        *interval(top),
+        whole.tau - kendall(single, pool.truth),
+        *interval(drawn - beside),
+        whole.tau_top_accuracy - kendall(single_top[best], pool.truth[best]),
+        *interval(top - top_beside),
     )
 
 

@@ -18,6 +18,7 @@ from ...atomic import write_atomically
 from ...bench.results.ranking import Ranking, select, summarise
 from ...bench.scoring.runner import run as run_study
 from ...bench.scoring.store import Store
+from ...bench.study.config import listed
 from ...bench.study.resolve import Study, resolve
 from ...errors import ConfigError
 from ...progress import Progress
@@ -201,7 +202,7 @@ def _test(ground: Study, pool: int, files: Sequence[Path]) -> list[Ranking]:
         ground.config,
         proxies=[*(path.stem for path in files), *BESIDE],
         # Workers that are spawned read these files themselves.
-        include=[*ground.included, *map(str, files)],
+        include=[*listed(ground.config.include), *map(str, files)],
     )
     study = resolve(config)
     study = dataclasses.replace(study, indices=study.indices[pool:])

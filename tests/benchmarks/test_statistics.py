@@ -14,9 +14,12 @@ import pytest
 from numpy.typing import NDArray
 from pytest_benchmark.fixture import BenchmarkFixture
 from scipy import stats
-from zcbench.bench.stats.bootstrap import bootstrap, by_network
-from zcbench.bench.stats.coefficients import coefficients, differences, replicate, resamples
-from zcbench.bench.stats.conditional import agreement, among, ceiling, given, representatives, within
+from zcbench.bench.stats.bootstrap import bootstrap, by_network, resamples
+from zcbench.bench.stats.ceiling import ceiling
+from zcbench.bench.stats.coefficients import over_seeds, pearson, tied, weighted_kendall
+from zcbench.bench.stats.conditional import agreement, among, given, representatives, within
+from zcbench.bench.stats.correlation import correlate, correlate_seeds
+from zcbench.bench.stats.significance import differences
 from zcbench.bench.stats.top import choose, tops
 
 Vector = NDArray[np.float64]
@@ -34,12 +37,13 @@ def space(n: int) -> tuple[Vector, Vector]:
 
 
 def every_statistic(truth: Vector, scores: Vector) -> None:
-    """All that is said of one proxy, without resamples; what `correlate` says of the top is in `tops`."""
+    """All that is said of one proxy, without resamples."""
     generator = np.random.RandomState(1)
     sizes = [np.round(truth + 9 * generator.standard_normal(len(truth))) for _ in range(2)]
     classes, reachable = generator.randint(CLASSES, size=len(truth)), generator.rand(len(truth)) < 0.6
     none = resamples(len(truth), 0)
-    overall = coefficients(scores, truth)
+    overall = correlate(scores, truth, none)
+    over_seeds(lambda x, y: (tied(x), pearson(x, y), weighted_kendall(x, y)), scores, truth)
     tops(scores, truth)
     for k in (1, 10, 100):
         choose(scores, truth, k)
@@ -112,8 +116,8 @@ def test_board_of_thirty_proxies(benchmark: BenchmarkFixture) -> None:
     weights = resamples(1000)
 
     def board() -> None:
-        drawn = [replicate(scores, truth, weights) for _ in range(PROXIES)]
+        drawn = [correlate_seeds(scores, truth, weights) for _ in range(PROXIES)]
         for name in ("rho", "tau"):
-            differences(np.zeros(PROXIES), np.stack([getattr(d, name) for d in drawn]))
+            differences(np.zeros(PROXIES), np.stack([getattr(d, f"drawn_{name}").mean(0) for d in drawn]))
 
     benchmark.pedantic(board, rounds=3)

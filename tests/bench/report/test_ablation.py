@@ -8,8 +8,8 @@ from zcbench.bench.report.ablation import as_markdown
 from zcbench.bench.report.figures import Drawing
 from zcbench.bench.results.ablation import Ablation, ablate
 from zcbench.bench.results.board import Board
-from zcbench.bench.results.panel import Panel, Sample, measure
-from zcbench.bench.stats.coefficients import resamples
+from zcbench.bench.results.panel import Panel, Sample
+from zcbench.bench.stats.bootstrap import resamples
 from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 
@@ -42,7 +42,7 @@ def ablation() -> Ablation:
     )
     sample = Sample(tuple(map(str, range(N))), truth, weights, tuple(panels))
     board = Board("s-d v2", "s on d, 2 seeds", recipe, {}, ())
-    return ablate([board], sample, [measure(panel, truth, weights) for panel in panels])
+    return ablate([board], sample)
 
 
 def test_every_row_is_there_and_tables_are_whole(ablation: Ablation) -> None:

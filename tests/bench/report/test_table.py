@@ -23,7 +23,7 @@ def test_the_table_fits_100_columns_for_every_name(
     from rich.console import Console
     from zcbench.bench.report.table import terminal
     from zcbench.bench.results.ranking import Ranking
-    from zcbench.bench.stats.coefficients import Correlation
+    from zcbench.bench.stats.correlation import Correlation
     from zcbench.proxies import AGGREGATES, PROXIES
     from zcbench.proxies.registry import costs
 

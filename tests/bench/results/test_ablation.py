@@ -17,7 +17,7 @@ from zcbench.bench.results.ablation import (
 from zcbench.bench.results.board import Board
 from zcbench.bench.results.pairs import between_seeds
 from zcbench.bench.results.panel import Measured, Panel, Sample, measure
-from zcbench.bench.stats.coefficients import resamples
+from zcbench.bench.stats.bootstrap import resamples
 from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 
@@ -174,7 +174,7 @@ def test_a_whole_ablation(growing: list[Measured], truth: np.ndarray) -> None:
     params = measure(panel(np.tile(truth[:, None], SEEDS), 0, proxy="params"), truth, WEIGHTS)
     everything = [*growing, params]
     sample = Sample(tuple(map(str, range(N))), truth, WEIGHTS, tuple(m.panel for m in everything))
-    found = ablate([], sample, everything)
+    found = ablate([], sample)
     assert len(found.spreads) == len(SIZES) + 1
     assert len(found.seeds) == SEEDS * (len(SIZES) + 1)
     assert {(row.proxy, row.seed) for row in found.trends} == {("p", seed) for seed in [*range(SEEDS), None]}
@@ -212,7 +212,7 @@ def test_seeds_that_drew_their_networks_are_one_experiment() -> None:
     (group,) = drawn_by_seed(boards)
     assert [b.recipe.seeds for b in group] == [[0], [1], [2]]
     truth = np.arange(4.0)
-    found = ablate(group, Sample(tuple("abcd"), truth, resamples(4, 5), ()), [])
+    found = ablate(group, Sample(tuple("abcd"), truth, resamples(4, 5), ()))
     assert found.name == "s on d, 3 samples of 3 networks, each with a seed of its own, d/test"
     assert found.title == "s-d v1"
     assert len(found.id) == 8

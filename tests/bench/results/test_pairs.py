@@ -17,7 +17,9 @@ from zcbench.bench.results.pairs import (
     families,
 )
 from zcbench.bench.results.panel import Panel, Sample, measure
-from zcbench.bench.stats.coefficients import holm, resamples
+from zcbench.bench.stats.bootstrap import resamples
+from zcbench.bench.stats.significance import holm
+from zcbench.bench.stats.top import choose
 from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 
@@ -108,12 +110,12 @@ def test_families_share_a_batch_size() -> None:
     several = [panel(scores, "a", 1), panel(scores, "a", 4), panel(scores, "b", 4), panel(scores, "params", 0)]
     truth = np.arange(3.0)
     sample = Sample(("x", "y", "z"), truth, resamples(3, 5), tuple(several))
-    found = families(sample, [measure(p, truth, sample.weights) for p in several])
+    found = families(sample)
     names = {size: [m.panel.proxy for m in own] for size, own in found}
     # b has one batch size alone, as of its protocol.
     assert names == {"1": ["a", "b", "params"], "4": ["a", "b", "params"]}
     alone = Sample(sample.networks, truth, sample.weights, tuple(several[1:]))
-    assert [(size, len(own)) for size, own in families(alone, [])] == [("", 0)]
+    assert [(size, len(own)) for size, own in families(alone)] == [("", 3)]
 
 
 def test_agreement_is_what_scipy_says(made: tuple[Sample, list[Panel]]) -> None:
@@ -171,7 +173,7 @@ def test_a_choice_by_one_data_set_is_looked_up_on_another() -> None:
     names = tuple(map(str, range(N)))
     here, there = random.normal(size=(2, N))
     weights = resamples(N, 5)
-    scores = [here[:, None] + random.normal(size=(N, 1)), there[:, None] + random.normal(size=(N, 1))]
+    scores = [here[:, None] + random.normal(size=(N, 2)), there[:, None] + random.normal(size=(N, 2))]
     order = random.permutation(N)  # of the other board's networks
     one = board("d1", "d1/test", Sample(names, here, weights, (panel(scores[0]),)))
     other = board(
@@ -184,15 +186,23 @@ def test_a_choice_by_one_data_set_is_looked_up_on_another() -> None:
     assert (truths.kind, truths.first, truths.second) == ("truths", "d1/test", "d2/test")
     assert truths.tau == pytest.approx(tau(here, there), rel=1e-12)
     assert (data_sets.kind, data_sets.proxy, data_sets.first, data_sets.second) == ("data sets", "p", "d1", "d2")
-    assert data_sets.tau == pytest.approx(tau(scores[0][:, 0], scores[1][:, 0]), rel=1e-12)
+    taus = [tau(a, b) for a, b in zip(scores[0].T, scores[1].T, strict=True)]
+    assert data_sets.tau == pytest.approx(np.mean(taus), rel=1e-12)
     by = {(t.source.recipe.dataset, t.truth): t for t in transferred}
     assert set(by) == {(a, f"{b}/test") for a in ("d1", "d2") for b in ("d1", "d2")}
-    chosen = np.argsort(-scores[0][:, 0])[:10]
+    bests = [there[np.argsort(-column)[:10]].max() for column in scores[0].T]
     found = by["d1", "d2/test"]
     assert (found.k, found.n) == (10, N)
-    assert found.best == there[chosen].max()
-    assert found.regret == pytest.approx(there.max() - there[chosen].max())
-    assert found.tau == pytest.approx(tau(scores[0][:, 0], there), rel=1e-12)
+    assert found.best == np.mean(bests)
+    assert found.regret == pytest.approx(there.max() - np.mean(bests))
+    for (source, target), value in by.items():
+        columns, truth = scores[source == "d2"], there if target == "d2/test" else here
+        choice = choose(columns, truth, 10)
+        assert (value.best, value.regret, value.rank) == (choice.best, choice.regret, choice.rank)
+        assert value.percentile == choice.percentile
+        assert value.tau == pytest.approx(np.mean([tau(c, truth) for c in columns.T]), rel=1e-12)
+        rhos = [scipy_stats.spearmanr(c, truth).statistic for c in columns.T]
+        assert value.rho == pytest.approx(np.mean(rhos), rel=1e-12)
     assert "source" not in found.flat()
 
 

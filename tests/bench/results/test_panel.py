@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
-from zcbench.bench.results.board import Board
-from zcbench.bench.results.panel import Panel, Sample, common_seeds, in_threads, measure, of_board, union
-from zcbench.bench.stats.coefficients import resamples
+from zcbench.bench.results.panel import Panel, Sample, common_seeds, in_threads, measure, of_recipe, union
+from zcbench.bench.stats.bootstrap import resamples
 from zcbench.bench.study.recipe import Recipe
 from zcbench.bench.study.work import Work
 from zcbench.errors import ResultsError
@@ -93,7 +92,6 @@ def test_equal_seeds_are_worked_out_once_and_stay_equal() -> None:
 
 def test_a_sample_of_a_board_leaves_out_networks_without_accuracy() -> None:
     accuracies = {"a": 1.0, "b": np.nan, "c": 3.0, "d": 2.0}
-    board = Board("t", "n", recipe(accuracies), {}, ())
     rows = pd.DataFrame(
         [
             {"proxy": proxy, "batch_size": 16, "seed": seed, "architecture": name, "value": value, "version": version}
@@ -102,7 +100,7 @@ def test_a_sample_of_a_board_leaves_out_networks_without_accuracy() -> None:
             for name, value in zip("dcba", (4.0 + seed, 3.0, 2.0, np.nan), strict=True)
         ]
     )
-    found = of_board(board, rows)
+    found = of_recipe(recipe(accuracies), rows)
     assert found.networks == ("a", "c", "d")
     assert found.truth.tolist() == [1, 3, 2]
     assert found.weights.shape == (30, 3)
@@ -158,7 +156,8 @@ def test_labels_say_what_tells_panels_apart() -> None:
 def test_only_common_seeds_are_paired() -> None:
     a = panel(np.asarray([[1.0, 2, 3]]), seeds=(0, 1, 2))
     b = panel(np.asarray([[30.0, 10]]), seeds=(2, 0))
-    assert [(x.tolist(), y.tolist()) for x, y in common_seeds(a, b)] == [([1.0], [10.0]), ([3.0], [30.0])]
+    assert [(a.seeds[i], b.seeds[j]) for i, j in common_seeds(a, b)] == [(0, 0), (2, 2)]
+    assert [(a.scores[0, i], b.scores[0, j]) for i, j in common_seeds(a, b)] == [(1, 10), (3, 30)]
 
 
 def test_threads_keep_the_order() -> None:

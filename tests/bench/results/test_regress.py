@@ -149,9 +149,9 @@ def test_versions_are_not_comparable(studied: Pair, baseline: dict[str, Any]) ->
         (lambda b: b.update(protocol="1"), "protocol 1 is now 2"),
         (lambda b: b.update(device="cuda"), "device cuda is now cpu"),
         (lambda b: b.update(truth="cifar10/test-200"), "truth cifar10/test-200 is now cifar10/analog-baseline"),
-        (lambda b: b["batches"].update({"2/1": "0" * 16}), "the images of the batches are others"),
-        (lambda b: b["accuracies"].update({next(iter(b["accuracies"])): 50.0}), "the accuracies are others"),
-        (lambda b: b["accuracies"].pop(next(iter(b["accuracies"]))), "the networks are others"),
+        (lambda b: b["batches"].update({"2/1": "0" * 16}), "the images of the batches differ"),
+        (lambda b: b["accuracies"].update({next(iter(b["accuracies"])): 50.0}), "the accuracies differ"),
+        (lambda b: b["accuracies"].pop(next(iter(b["accuracies"]))), "the networks differ"),
     ],
 )
 def test_another_study_is_not_comparable(

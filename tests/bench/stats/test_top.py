@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
-from zcbench.bench.stats.coefficients import correlate, kendall, resamples, size, spearman, top
-from zcbench.bench.stats.top import SHARES, Tops, choose, ndcg, tops, transfer
+from zcbench.bench.stats.bootstrap import resamples
+from zcbench.bench.stats.coefficients import kendall, spearman
+from zcbench.bench.stats.correlation import correlate
+from zcbench.bench.stats.top import SHARES, Tops, choose, ndcg, size, top, tops
 
 Vector = NDArray[np.float64]
 VALUES = st.integers(1, 40).flatmap(
@@ -54,6 +56,42 @@ def by_definition(scores: Vector, truth: Vector, share: float, sign: int) -> lis
         truth.max() - best,
         *(f(scores[chosen], truth[chosen]) for chosen in (by_accuracy, by_score) for f in (spearman, kendall)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("n", "size"), [(1, 1), (9, 1), (10, 1), (11, 2), (200, 20), (1000, 100), (1001, 101), (15_625, 1563)]
+)
+def test_top_size(n: int, size: int) -> None:
+    assert len(top(np.arange(float(n)))) == size
+
+
+def test_top_of_every_tenth_is_exact() -> None:
+    # 0.1 is a little more than a tenth, and must not be rounded up to one network more.
+    assert [n for n in range(10, 15_626, 10) if len(top(np.zeros(n))) != n // 10] == []
+
+
+def test_top_is_the_highest_first() -> None:
+    assert top(np.array([3.0, 9, 1, 7, 5]), share=0.5).tolist() == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1, 2, 2, 1], [1]), ([5, 5, 5, 5], [0]), ([0, 3, 3, 3], [1]), ([-0.0, 0.0, -1, -1], [0])]
+)
+def test_top_gives_ties_to_the_lower_index(values: list[float], expected: list[int]) -> None:
+    assert top(np.array(values, dtype=float), share=0.25).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "expected"),
+    [(100, 0.07, 7), (100, 0.29, 29), (1000, 0.001, 1), (7, 1.0, 7), (7, 0.01, 1), (10, 0.11, 2)],
+)
+def test_size_is_rounded_up_to_whole_networks(n: int, share: float, expected: int) -> None:
+    # 0.07 * 100 = 7.000000000000001
+    assert size(n, share) == expected
+
+
+def test_every_percent_of_every_size_is_exact() -> None:
+    assert [(n, c) for n in range(1, 400) for c in range(1, 101) if size(n, c / 100) != -(-c * n // 100)] == []
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
@@ -204,8 +242,8 @@ def test_ndcg_of_nothing_is_nan(truth: list[float], gain: Any) -> None:
 @pytest.mark.parametrize(
     ("scores", "truth", "k", "message"),
     [
-        ([1, 2], [1, 2, 3], 1, r"expected \(n,\) beside accuracies \(n,\)"),
-        ([1, math.inf], [1, 2], 1, "expected finite ones"),
+        ([1, 2], [1, 2, 3], 1, "expected two vectors of one length"),
+        ([1, math.inf], [1, 2], 1, "expected finite values"),
         ([1, 2], [1, 2], 0, "k: expected at least 1, got 0"),
     ],
 )
@@ -247,19 +285,6 @@ def test_choice_of_a_network_without_score() -> None:
     assert choose(np.empty((0, 1)), np.empty(0), 1).n == 0
     with pytest.raises(ValueError, match="k: expected at least 1, got 0"):
         choose(scores, truth, 0)
-
-
-def test_transfer_chooses_on_one_and_looks_at_another() -> None:
-    truths = {name: draw(60, None, seed) for seed, name in enumerate("abc")}
-    scores = {name: np.stack([truth, truth + draw(60, None, 9)], axis=1) for name, truth in truths.items()}
-    del scores["c"]
-    found = transfer(scores, truths, 5)
-    assert set(found) == {(source, target) for source in "ab" for target in "abc"}
-    for (source, target), value in found.items():
-        assert value.choice == choose(scores[source], truths[target], 5)
-        assert value.rho == near(np.mean([spearman(c, truths[target]) for c in scores[source].T]))
-        assert value.tau == near(np.mean([kendall(c, truths[target]) for c in scores[source].T]))
-    assert transfer({"a": truths["a"][:, None]}, truths, 5)["a", "a"].choice.regret == 0
 
 
 def nb201(folder: Path) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from zcbench.bench.report.table import terminal
-from zcbench.bench.results.pool import pooled
+from zcbench.bench.results.aggregates import pooled
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.jobs import missing
 from zcbench.bench.scoring.runner import run

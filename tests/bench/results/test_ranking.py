@@ -3,8 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
-from zcbench.bench.results.detail import detail
-from zcbench.bench.stats.coefficients import correlate, resamples
+from zcbench.bench.results.panel import Panel, Sample
+from zcbench.bench.results.ranking import Detail, detail
+from zcbench.bench.stats.bootstrap import resamples
+from zcbench.bench.stats.correlation import correlate
 
 N = 60
 
@@ -26,14 +28,21 @@ def made() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     return scores, truth, sizes
 
 
+def details(
+    scores: np.ndarray, truth: np.ndarray, sizes: dict[str, np.ndarray], count: int, *, up: bool = True
+) -> Detail:
+    panel = Panel("p", 1, 16, tuple(range(scores.shape[1])), scores, np.ones(scores.shape, dtype=bool), up)
+    sample = Sample(tuple(map(str, range(N))), truth, resamples(N, count), (panel,))
+    return detail(sample.measured[0], sample, sizes, correlate(scores, truth, sample.weights))
+
+
 def test_details(made: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
     scores, truth, sizes = made
-    weights = resamples(N, 50)
-    found = detail(scores, truth, sizes, weights, correlate(scores, truth, weights), higher_is_better=True)
+    found = details(scores, truth, sizes, 50)
     pearson = np.mean([scipy_stats.pearsonr(column, truth).statistic for column in scores.T])
     assert found.pearson == pytest.approx(pearson)
     assert found.ties == 0
-    assert 0 <= found.regret_10 < 1
+    assert 0 <= found.regret_at_10 < 1
     # What follows the parameters alone is gone when they are taken out, and is there when others are.
     assert abs(found.conditional["given_params"].rho) < 0.5
     assert found.conditional["given_macs"].rho > 0.9
@@ -48,24 +57,14 @@ def test_details(made: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> 
 
 def test_a_space_that_knows_of_sizes_alone(made: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
     scores, truth, sizes = made
-    weights = resamples(N, 20)
     few = {name: sizes[name] for name in ("params", "macs")}
-    found = detail(scores, truth, few, weights, correlate(scores, truth, weights), higher_is_better=True)
+    found = details(scores, truth, few, 20)
     assert set(found.conditional) == {"given_params", "given_macs"}
 
 
 def test_lower_may_be_better(made: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
     scores, truth, sizes = made
-    weights = resamples(N, 20)
-    up, down = (
-        detail(
-            sign * scores, truth, sizes, weights, correlate(sign * scores, truth, weights), higher_is_better=sign > 0
-        )
-        for sign in (1, -1)
-    )
-    assert (up.precision_10, up.regret_10, up.best_percentile) == (
-        down.precision_10,
-        down.regret_10,
-        down.best_percentile,
-    )
+    up, down = (details(sign * scores, truth, sizes, 20, up=sign > 0) for sign in (1, -1))
+    for name in ("precision_top_10_percent", "ndcg_top_10_percent", "regret_at_10", "best_percentile"):
+        assert getattr(up, name) == getattr(down, name)
     assert up.pearson == pytest.approx(-down.pearson)

@@ -1,4 +1,4 @@
-"""Scores of aggregates: worked out from the rows of their members, for the networks of one study."""
+"""The scores of aggregates: computed from the rows of their members, for the networks of one study."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..study.recipe import Recipe
 
 
 def pooled(recipe: Recipe, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the rows of every aggregate, seed and batch size of a recipe, in the columns of the store, and the pool.
+    """Yield the rows of every aggregate, seed and batch size of a recipe, in the columns of the store and `pool`.
 
-    Without batch sizes of the recipe's own, every member counts at that of its protocol, and the row has the largest.
-    Nothing of this is stored: another study has another pool.
+    If the recipe names no batch sizes, each member has the batch size of its protocol, and the rows of the aggregate
+    have the largest of them. These rows are never stored, because another study has another pool.
 
     Args:
-        recipe: What the rows are.
-        rows: The scores of its proxies.
+        recipe: Recipe of the scores.
+        rows: Scores of the proxies of the recipe.
     """
     for card in (AGGREGATES[name] for name in recipe.aggregates):
         for seed in recipe.seeds:
@@ -38,10 +38,10 @@ def _scored(card: Aggregate, members: pd.DataFrame) -> pd.DataFrame:
     scores = card.score({name: values[name].to_numpy() for name in card.members})
     architectures = values.index
     known = ~np.isnan(scores)
+    shared = ("space", "dataset", "batch_hash", "batch_size", "seed", "protocol", "device")
     return pd.DataFrame(
         {
-            **{name: largest[name] for name in ("space", "dataset", "batch_hash", "batch_size", "seed", "protocol")},
-            "device": largest["device"],
+            **{name: largest[name] for name in shared},
             "architecture": architectures,
             "proxy": card.name,
             "version": card.version,

@@ -1,0 +1,135 @@
+"""How well scores rank networks: the coefficients of every seed and resample, and their summary over seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bootstrap import by_network, interval, replicates
+from .coefficients import finite_columns, mean_over_seeds, over_seeds, rho_and_tau
+from .ranks import Matrix, Vector
+from .top import top
+
+
+@dataclass(frozen=True)
+class SeedCorrelations:
+    """Both coefficients of every seed, signed, and those of every resample.
+
+    Attributes:
+        n: Number of finite scores of every seed `(seeds,)`.
+        rho: Spearman `(seeds,)`; NaN for fewer than three networks or a constant side.
+        tau: Kendall's tau-b `(seeds,)`; NaN as for `rho`.
+        drawn_rho: Spearman of every resample `(seeds, resamples)`.
+        drawn_tau: Kendall's tau-b of every resample `(seeds, resamples)`.
+    """
+
+    n: NDArray[np.intp]
+    rho: Vector
+    tau: Vector
+    drawn_rho: Matrix
+    drawn_tau: Matrix
+
+    def both(self, seed: int) -> tuple[Vector, Matrix]:
+        """Return rho and tau of a seed `(2,)`, and those of every resample `(2, resamples)`."""
+        drawn = np.stack([self.drawn_rho[seed], self.drawn_tau[seed]])
+        return np.asarray([self.rho[seed], self.tau[seed]]), drawn
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """Return the 95 % percentile interval over networks of the mean over seeds of `rho` or `tau`."""
+        return interval(mean_over_seeds(getattr(self, f"drawn_{name}")))
+
+
+def correlate_seeds(scores: Matrix, truth: Vector, weights: Matrix) -> SeedCorrelations:
+    """Correlate the scores of every seed with the accuracies, and those of every resample.
+
+    A network with the scores of all its seeds is one cluster: every seed has the same resamples. NumPy works outside of
+    Python's lock, so several proxies may be correlated in threads.
+
+    Args:
+        scores: `(n, seeds)`; scores that are not finite are left out, per seed.
+        truth: `(n,)`, finite.
+        weights: `(resamples, n)`, from `resamples`.
+
+    Raises:
+        ValueError: Shapes do not fit, or an accuracy is not finite.
+    """
+    small = by_network(weights, len(truth))
+    known: dict[bytes, tuple[int, float, float, Vector, Vector]] = {}  # a proxy without chance has equal seeds
+    found = []
+    for column, (x, y, keep) in zip(scores.T, finite_columns(scores, truth), strict=True):
+        key = column.tobytes()
+        if key not in known:
+            drawn_rho, drawn_tau = replicates(x, y, small if keep.all() else small[keep])
+            known[key] = len(x), *rho_and_tau(x, y), drawn_rho, drawn_tau
+        found.append(known[key])
+    return SeedCorrelations(*map(np.asarray, zip(*found, strict=True)))
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How well scores rank: both coefficients with percentile intervals over networks, and the top of the ranking.
+
+    Attributes:
+        n: Number of networks with a finite score of any seed.
+        rho: Spearman, with the interval `rho_low` to `rho_high`.
+        tau: Kendall's tau-b, with the interval `tau_low` to `tau_high`.
+        rho_top_accuracy: Spearman among the 10 % most accurate networks.
+        tau_top_accuracy: Kendall's tau-b among the 10 % most accurate networks.
+        rho_top_score: Spearman among the 10 % with the highest scores.
+        tau_top_score: Kendall's tau-b among the 10 % with the highest scores.
+        top_overlap: Share of the 10 % most accurate networks that are among the 10 % with the highest scores.
+    """
+
+    n: int
+    rho: float
+    rho_low: float
+    rho_high: float
+    tau: float
+    tau_low: float
+    tau_high: float
+    rho_top_accuracy: float
+    tau_top_accuracy: float
+    rho_top_score: float
+    tau_top_score: float
+    top_overlap: float
+
+
+def correlate(
+    scores: Matrix,
+    truth: Vector,
+    weights: Matrix,
+    *,
+    higher_is_better: bool = True,
+    seeds: SeedCorrelations | None = None,
+) -> Correlation:
+    """Correlate scores with accuracies: means over seeds.
+
+    Args:
+        scores: `(n, seeds)`; scores that are not finite are left out, per seed.
+        truth: `(n,)`, finite.
+        weights: `(resamples, n)`, from `resamples`; without resamples there are no intervals.
+        higher_is_better: Whether the highest scores are the top; coefficients keep their sign.
+        seeds: Result of `correlate_seeds` for these scores, if it is known already.
+
+    Raises:
+        ValueError: Shapes do not fit, or an accuracy is not finite.
+    """
+    seeds = correlate_seeds(scores, truth, weights) if seeds is None else seeds
+    rho, tau = map(float, mean_over_seeds(np.column_stack([seeds.rho, seeds.tau])))
+    tops = over_seeds(lambda x, y: _top(x, y, x if higher_is_better else -x), scores, truth).tolist()
+    n = int(np.isfinite(scores).any(1).sum())
+    return Correlation(n, rho, *seeds.interval("rho"), tau, *seeds.interval("tau"), *tops)
+
+
+def _top(scores: Vector, truth: Vector, oriented: Vector) -> tuple[float, ...]:
+    if not len(scores):
+        return (math.nan,) * 5
+    by_accuracy, by_score = top(truth), top(oriented)
+    return (
+        *rho_and_tau(scores[by_accuracy], truth[by_accuracy]),
+        *rho_and_tau(scores[by_score], truth[by_score]),
+        len(np.intersect1d(by_accuracy, by_score)) / len(by_accuracy),
+    )
