@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -27,7 +27,7 @@ MODULES = "zcbench"
 LOADERS = "zcbench.loaders"
 
 
-def load(files: Iterable[str | Path] = ()) -> None:
+def load(files: Sequence[str] | Sequence[Path] = ()) -> None:
     """Import the modules of all entry points, then load the files; loading a file twice changes nothing.
 
     A Python file is imported under its own name. Its folder is put last on the path, so that worker processes find it.

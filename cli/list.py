@@ -53,7 +53,9 @@ def _proxies(given: Namespace) -> Records:
         return cards
     from ..proxies import AGGREGATES, PROXIES
 
-    return sorted((each.card() for each in (*PROXIES.values(), *AGGREGATES.values())), key=lambda card: card["name"])
+    return sorted(
+        [*(p.card() for p in PROXIES.values()), *(a.card() for a in AGGREGATES.values())], key=lambda c: c["name"]
+    )
 
 
 def _in_short(card: dict[str, Any]) -> dict[str, Any]:

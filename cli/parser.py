@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from jsonargparse import ActionConfigFile, ArgumentParser, Namespace
+from jsonargparse import ActionConfigFile, ArgumentParser, Namespace  # type: ignore[attr-defined]
 
 from ..bench.study.config import read_configs, searches, studies
 from ..errors import ConfigError, one_line
@@ -41,7 +41,7 @@ class Parser(ArgumentParser):
 class ConfigFile(ActionConfigFile):
     """The action of `--config`: reads a file, or a configuration of the package by its name."""
 
-    def __call__(self, parser: Parser, cfg: Namespace, values: str, option_string: str | None = None) -> None:
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
         """Put the settings of the study whose turn it is into the namespace, and the name as it was given."""
         configs = read_configs(config_file(values))
         parser.count = max(parser.count, len(configs))

@@ -83,7 +83,7 @@ class StudyConfig:
 
 
 def listed(values: list[T] | T) -> list[T]:
-    """Return a list; a value that stands alone is a list of one."""
+    """Return a list; a single value becomes a list of one."""
     return values if isinstance(values, list) else [values]
 
 

@@ -298,7 +298,7 @@ def _text(raw: bytes) -> str:
     """Read the text between quotes that protocol 0 of Python 2 writes."""
     if len(raw) < 2 or raw[:1] != raw[-1:] or raw[:1] not in {b"'", b'"'}:
         raise ValueError("expected a text in quotes")
-    return codecs.escape_decode(raw[1:-1])[0].decode("latin1")  # type: ignore[attr-defined,no-any-return]
+    return codecs.escape_decode(raw[1:-1])[0].decode("latin1")
 
 
 def _integer(raw: bytes) -> int:

@@ -255,8 +255,8 @@ def test_arrays_of_forged_addresses_are_refused(tmp_path: Path, content: bytes) 
     refusal(written(tmp_path, b"\x80\2" + content + b"."))
 
 
-# The file calls `numpy.ndarray` itself, with an object dtype over its own bytes, and stores an item there. A reader that
-# has the real class in its place ends in a segmentation fault (fault D1).
+# The file calls `numpy.ndarray` with an object dtype over its own bytes, and stores an item there. A reader that has
+# the real class in its place ends in a segmentation fault (fault D1).
 CALLS_NDARRAY = b"\x80\5cnumpy\nndarray\n(K\4\x85U\1O\x96\x20\0\0\0\0\0\0\0" + b"A" * 32 + b"tR(K\0U\4itemu."
 #: `_frombuffer` is on the stack, and BUILD gives it new defaults (fault D2).
 BUILDS_A_FUNCTION = b"\x80\2cnumpy.core.numeric\n_frombuffer\n(N}U\x0c__defaults__)stb."
