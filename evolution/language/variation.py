@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Literal
 
 from ...errors import ProgramError
-from .parse import parse
 from .primitives import Kind
-from .programs import Program, Vocabulary
+from .programs import Program, Vocabulary, parse
 
 #: Kind of a subtree that can be replaced by another of the same sort. A mask counts as a tensor.
 Sort = Literal["tensor", "scalar"]

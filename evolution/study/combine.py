@@ -53,8 +53,7 @@ def combine(search: AggregateSearch, *, each: Callable[[State], None] = lambda s
     if len(search.objectives) > 1:
         best[TOP] = _best(trees, state, objective=1)
     ranked = outcomes(best, tables.fitted, tables.others, scale, search.objectives, search.top)
-    frame = pd.DataFrame([outcome.flat() for outcome in ranked])
-    write_atomically(out / "outcomes.parquet", frame.to_parquet(index=False))
+    write_atomically(out / "outcomes.parquet", pd.DataFrame(ranked).to_parquet(index=False))
     for program in best.values():
         digest = hashlib.sha256(f"{scale} {program}".encode()).hexdigest()
         found = Found(name=f"combined-{digest[:6]}", program=str(program), over=scale, recipe=search.recipe)

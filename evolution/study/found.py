@@ -20,9 +20,8 @@ from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import TERMINALS, Collection, collect, needs
 from ..engine.pools import Scale, as_aggregate, vocabulary
 from ..language import primitives
-from ..language.parse import parse
 from ..language.primitives import PRIMITIVES
-from ..language.programs import Program, Vocabulary
+from ..language.programs import Program, Vocabulary, parse
 
 #: Version of the format of program files.
 FORMAT = 1

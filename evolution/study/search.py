@@ -9,8 +9,7 @@ from rich.table import Table
 from ...bench.report.figures import available
 from ...errors import ResultsError
 from ..engine.generations import State
-from ..language.parse import parse
-from ..language.programs import Program
+from ..language.programs import Program, parse
 from .combine import combine
 from .config import EvolveConfig
 from .discover import KEPT, discover
@@ -41,7 +40,7 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
                 }
             else:
                 found = combine(resolved, each=each)
-                state, best = found.state, [outcome.flat() for outcome in found.outcomes]
+                state, best = found.state, [vars(outcome) for outcome in found.outcomes]
                 tables, notes, drawn = [combination(found)], [*found.notes], found.programs
             notes += _draw(resolved.out / "best.svg", drawn)
         except OSError as error:

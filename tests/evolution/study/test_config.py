@@ -12,7 +12,7 @@ from zcbench.__main__ import _evolve_config, _parser, _with_studies
 from zcbench.bench.study.config import describe, searches, studies
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
-from zcbench.evolution.language.parse import parse
+from zcbench.evolution.language.programs import parse
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import STATISTICS
 from zcbench.evolution.study.resolve import check
