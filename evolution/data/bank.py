@@ -180,27 +180,22 @@ class _Job:
             net = self.space.build(recipe["architecture"], self.task, recipe["seed"])
             probe = Probe(net, self.x, seed=recipe["seed"], plan=needs(collection=collection))
             statistics = collect(probe, collection=collection)
-        except (NotApplicableError, NotFiniteError) as error:
-            self._fail(str(error))
         except Exception as error:  # a network that fails must not stop the others
-            self._fail(f"{type(error).__name__}: {error}")
-        else:
-            del net, probe
-            dtype = getattr(torch, recipe["dtype"])
-            tensors = {
-                f"{terminal}/{place}": tensor.to(dtype)
-                for place, group in enumerate(statistics.groups)
-                for terminal, tensor in group.tensors.items()
-            }
-            places = [group.places for group in statistics.groups]
-            document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
-            write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
-            return _stamp(self.path)
-        return None
-
-    def _fail(self, message: str) -> None:
-        record = {"recipe": json.loads(self.recipe), "failure": one_line(message)}
-        write_atomically(self.record, json.dumps(record, indent=1).encode())
+            expected = isinstance(error, NotApplicableError | NotFiniteError)
+            message = one_line(str(error) if expected else f"{type(error).__name__}: {error}")
+            write_atomically(self.record, json.dumps({"recipe": recipe, "failure": message}, indent=1).encode())
+            return None
+        del net, probe
+        dtype = getattr(torch, recipe["dtype"])
+        tensors = {
+            f"{terminal}/{place}": tensor.to(dtype)
+            for place, group in enumerate(statistics.groups)
+            for terminal, tensor in group.tensors.items()
+        }
+        places = [group.places for group in statistics.groups]
+        document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
+        write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
+        return _stamp(self.path)
 
 
 #: Jobs of this process. A job is too large to be sent to a worker for every network, so only its position is sent.

@@ -196,7 +196,8 @@ class _Search(Generic[G]):
             self.genomes |= {self.representation.express(genome): genome for genome in known}
         else:
             self._breed(engine.population - math.floor(engine.immigrants * engine.population))
-        self._grow(engine.population)
+        low, high = engine.min_height, engine.max_height
+        self._fill(engine.population, lambda: self.representation.grow(self.rng, low, high))
         genomes = self.genomes
         drawn = self.problem.draw(self.rng)
         fitness = self.problem.fitness(list(genomes), drawn)
@@ -220,10 +221,7 @@ class _Search(Generic[G]):
             self._add(individual.program, individual.genome, total)
         parents = self._parents(population)
 
-        def breed(wanted: int) -> list[G]:
-            return [self._child(parents) for _ in range(wanted)]
-
-        self._fill(total, breed)
+        self._fill(total, lambda: self._child(parents))
 
     def _parents(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
         engine = self.engine
@@ -253,17 +251,12 @@ class _Search(Generic[G]):
             distinct.setdefault(round(measured, 9), individual)
         return list(distinct.values())[: self.engine.elite]
 
-    def _grow(self, total: int) -> None:
-        """Grow valid programs until the generation has `total` programs."""
-        low, high = self.engine.min_height, self.engine.max_height
-        self._fill(total, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)])
-
-    def _fill(self, total: int, make: Callable[[int], list[G]]) -> None:
+    def _fill(self, total: int, make: Callable[[], G]) -> None:
         """Add valid programs of distinct behaviour until the generation has `total` programs."""
         missing, tried = total - len(self.genomes), 0
         while len(self.genomes) < total:
             # At least eight at a time, because programs that are tested together share work.
-            genomes = make(max(total - len(self.genomes), 8))
+            genomes = [make() for _ in range(max(total - len(self.genomes), 8))]
             tried += len(genomes)
             fresh: dict[Program, G] = {}
             for genome in genomes:

@@ -9,7 +9,6 @@ from rich import box
 from rich.table import Table
 
 from ...bench.report.numbers import Style, estimate, number, percent, significant
-from ...bench.report.table import terminal
 from ..engine.fitness import NOTHING
 from .combine import Combination
 from .discover import Discovery
@@ -43,11 +42,6 @@ def candidates(discovery: Discovery) -> Table:
             candidate.program,
         )
     return table
-
-
-def tests(discovery: Discovery) -> list[Table]:
-    """Lay out how the best programs rank networks that the search never used, one table per ground."""
-    return [terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings]
 
 
 def combination(found: Combination) -> Table:

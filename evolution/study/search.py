@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ...bench.report.figures import available
+from ...bench.report.table import terminal
 from ...errors import ResultsError
 from ..engine.generations import State
 from ..language.programs import Program, parse
@@ -14,7 +15,7 @@ from .combine import combine
 from .config import EvolveConfig
 from .discover import KEPT, discover
 from .found import STATISTICS
-from .report import candidates, combination, tests
+from .report import candidates, combination
 from .resolve import ProgramSearch, resolve_search
 from .tracking import Tracker
 
@@ -33,7 +34,8 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
             if isinstance(resolved, ProgramSearch):
                 discovery = discover(resolved, each=each)
                 state, best = discovery.state, [candidate.flat() for candidate in discovery.candidates]
-                tables, notes = [candidates(discovery), *tests(discovery)], [*discovery.notes]
+                tables, notes = [candidates(discovery)], [*discovery.notes]
+                tables += [terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings]
                 drawn = {
                     f"{candidate.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.program)
                     for candidate in discovery.candidates[:KEPT]
