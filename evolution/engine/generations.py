@@ -85,7 +85,6 @@ class Generation:
     """The record of one generation.
 
     Attributes:
-        generation: Number of the generation; 0 is the first.
         best: Highest fitness of the generation.
         median: Median fitness of the programs that have a fitness.
         hall: Highest fitness of all generations so far.
@@ -94,7 +93,6 @@ class Generation:
         diversity: Share of distinct subtrees among all nodes of the population.
         size: Mean number of nodes of a program.
         height: Mean height of a program.
-        wall_s: Duration of the generation in seconds.
         program: Best program of the generation, as text.
     """
 

@@ -19,7 +19,6 @@ from ...bench.stats.correlation import correlate, correlate_seeds
 from ...bench.stats.top import top as most_accurate
 from ...bench.study.recipe import Recipe
 from ...errors import ConfigError
-from ...proxies.aggregate import Aggregate
 from ..language.primitives import TRANSFORM, Kind, Primitive
 from ..language.programs import Program, Vocabulary
 from .fitness import NOTHING, Objective, Vector, coefficient
@@ -164,15 +163,12 @@ class PoolProblem:
 
     def fitness(self, programs: Sequence[Program], drawn: object = None) -> list[tuple[float, ...]]:
         """Return the least coefficient over the pools for every program and objective, `NOTHING` if there is none."""
-        return [self._fitness(program) for program in programs]
+        return [tuple(self._least(program, objective) for objective in self.coefficients) for program in programs]
 
-    def _fitness(self, program: Program) -> tuple[float, ...]:
-        scores = self.scores(program)
-        found = []
-        for objective in self.coefficients:
-            own = [coefficient(s, t.truth, objective, self.share) for s, t in zip(scores, self.tables, strict=True)]
-            found.append(NOTHING if np.isnan(own).any() else min(own))
-        return tuple(found)
+    def _least(self, program: Program, objective: Objective) -> float:
+        pairs = zip(self.scores(program), self.tables, strict=True)
+        found = [coefficient(scores, table.truth, objective, self.share) for scores, table in pairs]
+        return NOTHING if np.isnan(found).any() else min(found)
 
     def scores(self, program: Program) -> list[Vector]:
         """Return the scores of a program on every pool."""
@@ -192,12 +188,6 @@ def run(program: Program, values: Mapping[str, Vector], memo: dict[Program, Vect
         else:
             memo[program] = values[program.name]
     return memo[program]
-
-
-def as_aggregate(name: str, program: Program, scale: Scale, paper: str = "") -> Aggregate:
-    """Return the aggregate that scores pools with a program."""
-    members = tuple(dict.fromkeys(n.name for n in program.nodes() if not n.args and n.name not in CONSTANTS))
-    return Aggregate(name=name, function=PoolScore(program, scale), members=members, paper=paper)
 
 
 @dataclass(frozen=True)
@@ -224,7 +214,6 @@ class Outcome:
     Attributes:
         what: Program of the aggregate, or name of the proxy.
         chosen: How the aggregate or proxy was found.
-        pool: Name of the pool.
         n: Number of networks.
         tau: Kendall's tau-b, signed. The ends of every interval are called `_low` and `_high`.
         rho: Spearman's rho, signed.

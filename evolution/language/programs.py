@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from ...errors import ProgramError, one_line, unknown_name
-from .primitives import KINDS, PRIMITIVES, Kind, Primitive
+from .primitives import PRIMITIVES, Kind, Primitive
 
 #: Maximum number of characters of a text. The largest program of height 10 has 2047 nodes.
 LONGEST_TEXT = 100_000
@@ -111,8 +111,8 @@ class Vocabulary:
         for name, kind in self.terminals.items():
             if name in self.primitives:
                 raise ProgramError(f"name '{name}': expected a terminal or an operation, is both")
-            if kind not in KINDS:
-                raise ProgramError(f"terminal '{name}': expected one of {', '.join(KINDS)}, got '{kind}'")
+            if kind not in get_args(Kind):
+                raise ProgramError(f"terminal '{name}': expected one of {', '.join(get_args(Kind))}, got '{kind}'")
 
     def kind(self, program: Program) -> Kind:
         """Return the kind of a program's value.
@@ -199,10 +199,6 @@ def quoted(text: str, length: int = 60, *, quote: bool = True) -> str:
 
 def parse(vocabulary: Vocabulary, text: str) -> Program:
     """Return the program that a text describes.
-
-    Args:
-        vocabulary: Terminals and primitives that the text may name, and the height limit.
-        text: A program such as `frobenius(sigmoid(T1G_D))`.
 
     Raises:
         ProgramError: The text has a syntax error or an unknown name, an operation has the wrong number or kind of

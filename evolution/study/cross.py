@@ -36,9 +36,7 @@ class Cell:
         evolved: Grounds that the proxy's program was evolved on; empty for other proxies.
         program: Program of the proxy, as text; empty for other proxies.
         networks: Number of networks that are ranked.
-        tau: Kendall's tau-b, mean over seeds.
-        tau_low: Lower end of the 95 % interval of tau over networks.
-        tau_high: Upper end of the 95 % interval of tau over networks.
+        tau: Kendall's tau-b, mean over seeds; `tau_low` and `tau_high` are the ends of its 95 % interval over networks.
         own: Whether the program was evolved on other networks of the same space and data set.
     """
 

@@ -18,7 +18,7 @@ from ...proxies.registry import Proxy
 from ..data import statistics
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import TERMINALS, Collection, collect, needs
-from ..engine.pools import as_aggregate, vocabulary
+from ..engine.pools import CONSTANTS, PoolScore, vocabulary
 from ..language import primitives
 from ..language.primitives import PRIMITIVES
 from ..language.programs import Program, Vocabulary, parse
@@ -39,7 +39,6 @@ class Found:
 
     Attributes:
         name: Name of the proxy.
-        program: Program, as text.
         over: Inputs of the program: the `statistics` of a network, or relative `ranks` or `logs` of scores of proxies.
         direction: Whether a `higher` or a `lower` score is better.
         collection: Rule that finds the instances of a network, for `statistics`.
@@ -76,9 +75,10 @@ class Found:
             ProgramError: The text describes no program.
         """
         tree = self.tree()
-        if self.over != "statistics":
-            return as_aggregate(self.name, tree, self.over, self.paper)
         terminals = tuple(dict.fromkeys(node.name for node in tree.nodes() if not node.args))
+        if self.over != "statistics":
+            members = tuple(name for name in terminals if name not in CONSTANTS)
+            return Aggregate(name=self.name, function=PoolScore(tree, self.over), members=members, paper=self.paper)
         return Proxy(
             name=self.name,
             version=1000 * statistics.VERSION + primitives.VERSION,

@@ -38,8 +38,8 @@ def candidates(discovery: Discovery) -> Table:
             number(candidate.met, **_FULL),
             str(candidate.size),
             " ".join(number(tau, 2, **_SIGNED) for tau in candidate.tau.values()),
-            candidate.name,
-            candidate.program,
+            candidate.found.name,
+            candidate.found.program,
         )
     return table
 
@@ -70,12 +70,7 @@ def combination(found: Combination) -> Table:
 
 
 def answers(responses: Sequence[Response], draws: int) -> Table:
-    """Lay out the value of a program for several kernel sizes, numbers of channels and activation sizes.
-
-    Args:
-        responses: One per shape of the tensors.
-        draws: Number of random tensors of every shape.
-    """
+    """Lay out the value of a program on random tensors, for several shapes, each with a number of `draws`."""
     table = _table(f"mean over {draws:,} random tensors of every shape", "")
     for title in ("varied", "kernel", "channels", "size", "value", "deviation", "finite"):
         table.add_column(title, justify="right")

@@ -41,17 +41,10 @@ class ProgramSearch:
     """A resolved search for programs over network statistics.
 
     Attributes:
-        engine: Hyper-parameters of the evolution.
-        representation: Representation of programs, trees or register machines.
         grounds: Grounds to evolve on, each as a study whose first `pool` networks are the pool.
         tests: Grounds to test on, each as a study whose networks after the first `pool` are the test.
         pool: Number of networks in the pool of a ground.
         batch_size: Number of images that found programs are scored with, the largest that they are evolved with.
-        bank: Store of the network statistics.
-        scoring: Settings that determine a score.
-        measure: Settings that determine a fitness.
-        devices: Number of worker processes.
-        out: Folder of the search.
         recipe: Every value that influences the search, except the networks of the pools.
     """
 
@@ -70,40 +63,23 @@ class ProgramSearch:
 
 
 @dataclass(frozen=True)
-class Tables:
-    """The tables of a search for aggregates.
-
-    Attributes:
-        fitted: Tables that programs are fitted on, one per ground.
-        others: Tables that programs are tested on.
-        proxies: Names of the proxies that programs may use.
-        notes: One line for every board that is left out.
-    """
-
-    fitted: Sequence[Table]
-    others: Sequence[Table]
-    proxies: Sequence[str]
-    notes: Sequence[str]
-
-
-@dataclass(frozen=True)
 class AggregateSearch:
     """A resolved search for aggregates of proxies.
 
     Attributes:
-        engine: Hyper-parameters of the evolution.
-        trees: Representation of programs over the proxies of the tables.
-        tables: Tables of scores to fit on and to test on.
+        fitted: Tables that programs are fitted on, one per ground.
+        others: Tables that programs are tested on.
+        notes: One line for every board that is left out.
         scale: Scale on which programs read scores.
-        objectives: Objectives that programs are fitted for.
         top: Share of the networks that count as the most accurate.
-        out: Folder of the search.
         recipe: Every value that influences the search.
     """
 
     engine: EngineConfig
     trees: Trees
-    tables: Tables
+    fitted: Sequence[Table]
+    others: Sequence[Table]
+    notes: Sequence[str]
     scale: Scale
     objectives: tuple[Objective, ...]
     top: float
@@ -232,30 +208,38 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
 
 def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
     halves = config.sample_seed if config.halves else None
-    tables = _tables(Path(config.results), config.grounds, listed(config.proxies), halves)
-    trees = Trees(vocabulary(tables.proxies, config.engine.height_limit))
+    fitted, others, proxies, notes = _tables(Path(config.results), config.grounds, listed(config.proxies), halves)
+    trees = Trees(vocabulary(proxies, config.engine.height_limit))
     for text in config.engine.start:
         trees.parse(text)
     engine = dataclasses.asdict(config.engine)
     engine.pop("generations")
     recipe = {name: getattr(config, name) for name in ("over", "objective", "top", "halves", "sample_seed")} | {
-        "proxies": list(tables.proxies),
-        "pools": {pool.name: _digest(pool) for pool in tables.fitted},
+        "proxies": proxies,
+        "pools": {pool.name: _digest(pool) for pool in fitted},
         "engine": engine,
     }
     return AggregateSearch(
-        config.engine, trees, tables, scale, _objectives(config), config.top, Path(config.out), recipe
+        engine=config.engine,
+        trees=trees,
+        fitted=fitted,
+        others=others,
+        notes=notes,
+        scale=scale,
+        objectives=_objectives(config),
+        top=config.top,
+        out=Path(config.out),
+        recipe=recipe,
     )
 
 
-def _tables(results: Path, grounds: Sequence[Ground], proxies: Sequence[str], halves: int | None) -> Tables:
-    """Read the tables of a search from a results folder.
+def _tables(
+    results: Path, grounds: Sequence[Ground], proxies: Sequence[str], halves: int | None
+) -> tuple[list[Table], list[Table], list[str], list[str]]:
+    """Read the tables of a results folder to fit on and to test on, the names of their proxies, and notes.
 
-    Args:
-        results: Results folder.
-        grounds: Grounds to fit on.
-        proxies: Proxies that programs may use; empty for all that every ground's board has.
-        halves: Seed that divides networks into a half to fit on and a half to test on; None to fit on all.
+    Without `proxies`, they are all that every ground's board has. `halves` is the seed that divides networks into a
+    half to fit on and a half to test on; None to fit on all.
     """
     found = boards(results)
     rows = Store(results).read()
@@ -283,7 +267,7 @@ def _tables(results: Path, grounds: Sequence[Ground], proxies: Sequence[str], ha
                 others.append(table(name, dataclasses.replace(board.recipe, accuracies=unseen), rows, names))
             except ConfigError as error:
                 notes.append(f"left out: {error}")
-    return Tables(fitted, others, names, notes)
+    return fitted, others, names, notes
 
 
 def _board(found: Sequence[Board], ground: Ground, wanted: set[str], results: Path) -> Board:

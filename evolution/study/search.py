@@ -37,7 +37,7 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
                 tables, notes = [candidates(discovery)], [*discovery.notes]
                 tables += [terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings]
                 drawn = {
-                    f"{candidate.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.program)
+                    f"{candidate.found.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.found.program)
                     for candidate in discovery.candidates[:KEPT]
                 }
             else:

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -5,6 +6,10 @@ import pytest
 from zcbench.evolution.language.programs import parse
 from zcbench.evolution.study.explain import VARIED, as_tree, responses
 from zcbench.evolution.study.found import STATISTICS
+
+
+def groups(found):
+    return {factor: list(own) for factor, own in itertools.groupby(found, key=lambda r: r.factor)}
 
 
 def test_the_response_of_counting_programs_is_their_count():

@@ -11,6 +11,7 @@ from zcbench.evolution.study import report
 from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP, Combination
 from zcbench.evolution.study.discover import Candidate, Discovery
 from zcbench.evolution.study.explain import Response
+from zcbench.evolution.study.found import Found
 from zcbench.evolution.study.report import answers, candidates, combination
 
 LONG = "add(" * 200 + "T1G_D" + ", frobenius(sigmoid(logdet(sign(T1G_D)))))" * 200
@@ -31,10 +32,14 @@ def state(generations=16, population=2000):
     return State(generations - 1, population=[("mean(T3)", [0.5])] * population, records=[record] * generations)
 
 
+def candidate(name, program, *rest):
+    return Candidate(Found(name=name, program=program), *rest)
+
+
 def discovery(pools, program="mean(T3)"):
     tau = {f"nb201 on imagenet16-120, batch {n}, seed 0": (-1) ** n * 0.999 for n in range(pools)}
-    found = [Candidate(f"evolved-{n:06x}", program, 2047, 0.5, 0.6, tau) for n in range(20)]
-    found.append(Candidate("evolved-ffffff", program, 1, NOTHING, -0.25, dict.fromkeys(tau, math.nan)))
+    found = [candidate(f"evolved-{n:06x}", program, 2047, 0.5, 0.6, tau) for n in range(20)]
+    found.append(candidate("evolved-ffffff", program, 1, NOTHING, -0.25, dict.fromkeys(tau, math.nan)))
     return Discovery(state(), found, [], [])
 
 
@@ -52,13 +57,13 @@ def test_programs_fit_100_columns(pools, program):
 
 def test_every_number_of_a_candidate_stands_in_its_row():
     tau = {"a": 0.125, "b": -0.25}
-    only = Discovery(state(), [Candidate("evolved-123456", "mean(T3)", 2, 0.125, 0.75, tau)], [], [])
+    only = Discovery(state(), [candidate("evolved-123456", "mean(T3)", 2, 0.125, 0.75, tau)], [], [])
     rows = [line.split() for line in printed(candidates(only)).splitlines()]
     assert ["0.125", "0.750", "2", "+0.12", "-0.25", "evolved-123456", "mean(T3)"] in rows
 
 
 def test_a_program_that_ranks_nothing_says_so():
-    only = Discovery(state(), [Candidate("evolved-1", "mean(T3)", 2, NOTHING, 0.5, {"a": math.nan})], [], [])
+    only = Discovery(state(), [candidate("evolved-1", "mean(T3)", 2, NOTHING, 0.5, {"a": math.nan})], [], [])
     rows = [line.split() for line in printed(candidates(only)).splitlines()]
     assert ["none", "0.500", "2", "nan", "evolved-1", "mean(T3)"] in rows
     assert math.isnan(only.candidates[0].flat()["fitness"])
