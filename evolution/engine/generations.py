@@ -334,9 +334,7 @@ def programs(
 def last_state(folder: Path, recipe: dict[str, Any]) -> State:
     """Return the state of the search in a folder, or a new state if there is none.
 
-    Args:
-        folder: Folder of `state.json`.
-        recipe: Every value that influences the search, or the part that is known already.
+    The recipe may hold only the part that is known already.
 
     Raises:
         ResultsError: The folder holds another search, or a torn state.

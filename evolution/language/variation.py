@@ -64,12 +64,11 @@ class Trees:
         return self.express(self._grown(rng, wanted, height, low, share))
 
     def _grown(self, rng: random.Random, wanted: Sort | None, height: int, least: int, share: float) -> Program:
-        if wanted is None:
-            wanted = rng.choice([s for s in SORTS if self.signatures[s]])
-        terminals = self.terminals[wanted]
+        own: Sort = wanted or rng.choice([s for s in SORTS if self.signatures[s]])
+        terminals = self.terminals[own]
         if terminals and (height <= 0 or (least <= 0 and rng.random() < share)):
             return Program(rng.choice(terminals))
-        options = self.signatures[wanted]
+        options = self.signatures[own]
         if height <= 1:  # the arguments are leaves, so their sorts must have terminals
             options = {
                 name: fitting
