@@ -64,7 +64,8 @@ class Trees:
         return self.express(self._grown(rng, wanted, height, low, share))
 
     def _grown(self, rng: random.Random, wanted: Sort | None, height: int, least: int, share: float) -> Program:
-        own: Sort = wanted or rng.choice([s for s in SORTS if self.signatures[s]])
+        sorts = [s for s in SORTS if self.signatures[s]]
+        own = rng.choice(sorts) if wanted is None else wanted
         terminals = self.terminals[own]
         if terminals and (height <= 0 or (least <= 0 and rng.random() < share)):
             return Program(rng.choice(terminals))
