@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from ...bench.report.numbers import Style, estimate, number, percent, significant
+from ...bench.report.table import terminal
 from ..engine.fitness import NOTHING
 from .combine import Combination
 from .discover import Discovery
@@ -18,8 +19,8 @@ _FULL: Style = {"zero": True, "missing": "nan"}
 _SIGNED: Style = {**_FULL, "sign": "+"}
 
 
-def candidates(discovery: Discovery) -> Table:
-    """Lay out the best programs, measured on all networks of all pools."""
+def candidates(discovery: Discovery) -> list[Table]:
+    """Lay out the best programs on all networks of all pools, and their tests on other networks, a table per ground."""
     records = discovery.state.records
     seconds = sum(record.wall_s for record in records)
     table = _table(
@@ -41,7 +42,7 @@ def candidates(discovery: Discovery) -> Table:
             candidate.found.name,
             candidate.found.program,
         )
-    return table
+    return [table, *(terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings)]
 
 
 def combination(found: Combination) -> Table:

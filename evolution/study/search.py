@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.table import Table
 
 from ...bench.report.figures import available
-from ...bench.report.table import terminal
 from ...errors import ResultsError
 from ..engine.generations import State
 from ..language.programs import Program, parse
@@ -34,8 +33,7 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
             if isinstance(resolved, ProgramSearch):
                 discovery = discover(resolved, each=each)
                 state, best = discovery.state, [candidate.flat() for candidate in discovery.candidates]
-                tables, notes = [candidates(discovery)], [*discovery.notes]
-                tables += [terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings]
+                tables, notes = candidates(discovery), [*discovery.notes]
                 drawn = {
                     f"{candidate.found.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.found.program)
                     for candidate in discovery.candidates[:KEPT]
