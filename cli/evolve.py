@@ -46,7 +46,7 @@ def main(parsed: Sequence[Namespace]) -> int:
 
 def _explain(given: Namespace) -> int:
     """Print a program as a tree and its values for layers of several sizes; draw both if a file is named."""
-    from ..evolution.study.draw import explained
+    from ..evolution.study.draw import trees
     from ..evolution.study.explain import as_tree, responses
     from ..evolution.study.found import Found, read
     from ..evolution.study.report import answers
@@ -63,7 +63,7 @@ def _explain(given: Namespace) -> int:
         show(answers(values, given.draws))
     if figure is not None:
         try:
-            explained(figure, program, values)
+            trees(figure, {"": program}, values)
         except OSError as error:
             raise ConfigError(f"figure: cannot write to {figure} ({error.strerror})") from None
         print(f"figure: {figure}", file=sys.stderr)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -28,7 +26,7 @@ from ...progress import Progress
 from ...proxies.probe import Probe
 from ...spaces import Space
 from .statistics import TERMINALS, VERSION, Collection, Group, Statistics, collect, needs
-from .workers import context, start
+from .workers import Workers
 
 Dtype = Literal["float32", "bfloat16"]
 Networks = Sequence[tuple[Space, int]]
@@ -182,69 +180,38 @@ class _Job:
             net = self.space.build(recipe["architecture"], self.task, recipe["seed"])
             probe = Probe(net, self.x, seed=recipe["seed"], plan=needs(collection=collection))
             statistics = collect(probe, collection=collection)
-        except (NotApplicableError, NotFiniteError) as error:
-            self._fail(str(error))
         except Exception as error:  # a network that fails must not stop the others
-            self._fail(f"{type(error).__name__}: {error}")
-        else:
-            del net, probe
-            dtype = getattr(torch, recipe["dtype"])
-            tensors = {
-                f"{terminal}/{place}": tensor.to(dtype)
-                for place, group in enumerate(statistics.groups)
-                for terminal, tensor in group.tensors.items()
-            }
-            places = [group.places for group in statistics.groups]
-            document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
-            write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
-            return _stamp(self.path)
-        return None
+            expected = isinstance(error, NotApplicableError | NotFiniteError)
+            message = one_line(str(error) if expected else f"{type(error).__name__}: {error}")
+            write_atomically(self.record, json.dumps({"recipe": recipe, "failure": message}, indent=1).encode())
+            return None
+        del net, probe
+        dtype = getattr(torch, recipe["dtype"])
+        tensors = {
+            f"{terminal}/{place}": tensor.to(dtype)
+            for place, group in enumerate(statistics.groups)
+            for terminal, tensor in group.tensors.items()
+        }
+        places = [group.places for group in statistics.groups]
+        document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
+        write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
+        return _stamp(self.path)
 
-    def _fail(self, message: str) -> None:
-        record = {"recipe": json.loads(self.recipe), "failure": one_line(message)}
-        write_atomically(self.record, json.dumps(record, indent=1).encode())
+
+#: Jobs of this process. A job is too large to be sent to a worker for every network, so only its position is sent.
+_JOBS: list[_Job] = []
 
 
 def _run(jobs: Sequence[_Job], devices: int) -> None:
     title = f"collecting statistics of {len(jobs)} networks on {devices} worker(s)"
-    with Progress(title, len(jobs)) as progress:
-        for stamp in _here(jobs) if devices == 1 else _in_workers(jobs, devices):
+    with Progress(title, len(jobs)) as progress, Workers(devices, _share, jobs) as workers:
+        for stamp in workers.map(_run_one, range(len(jobs))):
             if stamp:  # a file that has just been written needs no check
                 _CHECKED.add(stamp)
             progress.advance(1)
 
 
-def _here(jobs: Sequence[_Job]) -> Iterator[_Stamp | None]:
-    """Run jobs in this process on one thread, as workers do, so that sums are added in the same order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for job in jobs:
-            yield job.run()
-    finally:
-        torch.set_num_threads(before)
-
-
-def _in_workers(jobs: Sequence[_Job], devices: int) -> Iterator[_Stamp | None]:
-    """Run jobs in worker processes and yield their results in the order in which they finish."""
-    pool = ProcessPoolExecutor(devices, context(), _start, (jobs,))
-    try:
-        for done in as_completed([pool.submit(_run_one, place) for place in range(len(jobs))]):
-            yield done.result()
-    except BrokenProcessPool:
-        raise ResultsError(
-            "statistics: a worker died, perhaps because memory ran out; finished networks are kept: try fewer devices"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-#: Jobs of this worker process. A job is too large to be sent for every network, so only its position is sent.
-_JOBS: list[_Job] = []
-
-
-def _start(jobs: Sequence[_Job]) -> None:
-    start()
+def _share(jobs: Sequence[_Job]) -> None:
     _JOBS[:] = jobs
 
 

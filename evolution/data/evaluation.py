@@ -152,10 +152,7 @@ class Plan:
                     with suppress(ShapeError):
                         found[place] = function(*values)
             if place in self.ends and (value := found[place]) is not None:  # reduced now, while it is in the cache
-                numbers[place] = self._number(value)
+                numbers[place] = value if value.ndim == 1 else self.reduce(value)
             for dead in self.dying[place]:
                 found[dead] = None
         return [numbers[root] for root in self.roots]
-
-    def _number(self, value: Tensor) -> Tensor:
-        return value if value.ndim == 1 else self.reduce(value)

@@ -133,6 +133,7 @@ def collect(
 #: Name of a module, and number of the run among the runs of that module.
 _Run = tuple[str, int]
 _Triple = tuple[_Run, _Run, _Run]
+_Marks = Sequence[tuple[_Run, Any]]
 _LAST = -1
 _NONE = "the network has no ReLU-Conv-BatchNorm triple"
 #: Position in the triple of the module that a terminal belongs to, and the side of the module on which the tensor lies,
@@ -235,12 +236,7 @@ def _at(collection: str, module: int) -> Callable[[nn.Module], tuple[str, ...]]:
     return at
 
 
-def _follow(
-    relus: Sequence[tuple[_Run, Any]],
-    inputs: Sequence[tuple[_Run, Any]],
-    outputs: Sequence[tuple[_Run, Any]],
-    norms: Sequence[tuple[_Run, Any]],
-) -> list[_Triple]:
+def _follow(relus: _Marks, inputs: _Marks, outputs: _Marks, norms: _Marks) -> list[_Triple]:
     """Match the marks of `_Collector._marks`, each in execution order."""
     active = {mark[0]: relu for relu, mark in relus}
     convolved: dict[Any, tuple[_Run, _Run]] = {}

@@ -1,4 +1,4 @@
-"""Worker processes that evaluate programs, on one thread each; the results do not depend on their number."""
+"""Worker processes that use one thread each; the results do not depend on their number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
@@ -28,12 +28,14 @@ class Workers:
 
     Args:
         devices: Number of processes; with 1, this process does the work.
+        prepare: Function that every process calls first.
+        args: Arguments of `prepare`.
 
     Raises:
         ConfigError: `devices` is less than 1.
     """
 
-    def __init__(self, devices: int) -> None:
+    def __init__(self, devices: int, prepare: Callable[..., None] | None = None, *args: object) -> None:
         if devices < 1:
             raise ConfigError(f"devices: expected 1 or more, got {devices}")
         self.devices = devices
@@ -41,7 +43,9 @@ class Workers:
         torch.set_num_threads(1)
         self.pool: ProcessPoolExecutor | None = None
         if devices > 1:
-            self.pool = ProcessPoolExecutor(devices, context(), start)
+            self.pool = ProcessPoolExecutor(devices, _context(), _start, (prepare, args))
+        elif prepare:
+            prepare(*args)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield the result of the function for every item, in the order of the items.
@@ -56,8 +60,8 @@ class Workers:
             yield from self.pool.map(function, items)
         except BrokenProcessPool:
             raise ResultsError(
-                "evolution: a worker died, perhaps because memory ran out; finished generations are kept: try fewer "
-                "devices"
+                "devices: a worker died, perhaps because memory ran out; finished networks and generations are kept: "
+                "try fewer devices"
             ) from None
 
     def __enter__(self) -> Workers:
@@ -71,17 +75,19 @@ class Workers:
         torch.set_num_threads(self.threads)
 
 
-def context() -> BaseContext:
+def _context() -> BaseContext:
     """Return the start method: forked processes share mapped memory, but are not safe beside CUDA's threads."""
     fork = sys.platform == "linux" and not torch.cuda.is_available()
     return multiprocessing.get_context("fork" if fork else "spawn")
 
 
-def start() -> None:
+def _start(prepare: Callable[..., None] | None, args: Sequence[object]) -> None:
     """Prepare a worker process: it uses one thread, ignores interrupts, and ends with the process that started it."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent is interrupted too, and ends this worker
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if prepare:
+        prepare(*args)
 
 
 def _end_with_parent() -> None:

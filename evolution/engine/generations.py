@@ -1,4 +1,4 @@
-"""The evolution (Algorithm 1 of EZNAS), with selection, variation and hall of fame from DEAP.
+"""The evolution (Algorithm 1 of EZNAS), with NSGA-II and the hall of fame from DEAP.
 
 Every random draw comes from one generator, and its state is saved with each generation. A run that was killed therefore
 ends with the same result as one that was not. The `Problem` measures programs; the evolution knows only their fitness.
@@ -6,19 +6,17 @@ ends with the same result as one that was not. The `Problem` measures programs; 
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from deap import algorithms, base, tools
+from deap import base, tools
 
 from ...atomic import write_atomically
 from ...errors import ConfigError, ResultsError, one_line
@@ -73,18 +71,6 @@ class Representation(Protocol[G]):
         """Return the genome of a text, which is either the `str` of a genome or the text of a program."""
 
 
-class _One(base.Fitness):  # type: ignore[misc]
-    weights = (1.0,)
-
-
-class _Smaller(base.Fitness):  # type: ignore[misc]
-    weights = (1.0, -1.0)
-
-
-class _TwoSmaller(base.Fitness):  # type: ignore[misc]
-    weights = (1.0, 1.0, -1.0)
-
-
 @dataclass
 class Individual(Generic[G]):
     """A program with its genome and its fitness, in the form that DEAP expects."""
@@ -99,7 +85,6 @@ class Generation:
     """The record of one generation.
 
     Attributes:
-        generation: Number of the generation; 0 is the first.
         best: Highest fitness of the generation.
         median: Median fitness of the programs that have a fitness.
         hall: Highest fitness of all generations so far.
@@ -108,7 +93,6 @@ class Generation:
         diversity: Share of distinct subtrees among all nodes of the population.
         size: Mean number of nodes of a program.
         height: Mean height of a program.
-        wall_s: Duration of the generation in seconds.
         program: Best program of the generation, as text.
     """
 
@@ -184,12 +168,9 @@ class _Search(Generic[G]):
         self.rng = random.Random(engine.seed)
         if state.rng is not None:
             self.rng.setstate(state.rng)
-        kinds = {(False, 1): _One, (True, 1): _Smaller, (True, 2): _TwoSmaller}
-        self.kind = kinds[engine.pareto, problem.objectives]
-        self.toolbox = base.Toolbox()
-        self.toolbox.register("clone", copy.copy)
-        self.toolbox.register("mate", self._mate)
-        self.toolbox.register("mutate", self._mutate)
+        # A Pareto search also minimises the size.
+        weights = (1.0,) * problem.objectives + (-1.0,) * engine.pareto
+        self.kind = type("Fitness", (base.Fitness,), {"weights": weights})
         # In a Pareto search the hall has no maximum size, because DEAP would keep the best by the first objective.
         self.hall: Any = (
             tools.ParetoFront(similar=self._alike)
@@ -213,7 +194,8 @@ class _Search(Generic[G]):
             self.genomes |= {self.representation.express(genome): genome for genome in known}
         else:
             self._breed(engine.population - math.floor(engine.immigrants * engine.population))
-        self._grow(engine.population)
+        low, high = engine.min_height, engine.max_height
+        self._fill(engine.population, lambda: self.representation.grow(self.rng, low, high))
         genomes = self.genomes
         drawn = self.problem.draw(self.rng)
         fitness = self.problem.fitness(list(genomes), drawn)
@@ -229,26 +211,33 @@ class _Search(Generic[G]):
 
     def _breed(self, total: int) -> None:
         """Take the elite of the last population, and breed valid programs from it until there are `total` programs."""
-        engine = self.engine
         population = [self._known(text, values) for text, values in self.state.population]
         elite = self._elite(population)[:total]
         # One call for all of them, so that each network is loaded once.
         self.problem.valid([individual.program for individual in elite])
         for individual in elite:
             self._add(individual.program, individual.genome, total)
-        with _stream(self.rng):
-            parents: list[Individual[G]] = (
-                tools.selNSGA2(population, min(engine.parents, len(population)))
-                if engine.pareto
-                else tools.selTournament(population, engine.parents, engine.tournament)
-            )
+        parents = self._parents(population)
 
-        def breed(wanted: int) -> list[G]:
-            with _stream(self.rng):
-                bred = algorithms.varOr(parents, self.toolbox, wanted, engine.crossover, engine.mutation)
-            return [individual.genome for individual in bred]
+        self._fill(total, lambda: self._child(parents))
 
-        self._fill(total, breed)
+    def _parents(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
+        engine = self.engine
+        if engine.pareto:
+            best: list[Individual[G]] = tools.selNSGA2(population, min(engine.parents, len(population)))
+            return best
+        tournaments = ([self.rng.choice(population) for _ in range(engine.tournament)] for _ in range(engine.parents))
+        return [max(drawn, key=lambda i: i.fitness) for drawn in tournaments]
+
+    def _child(self, parents: Sequence[Individual[G]]) -> G:
+        drawn = self.rng.random()
+        if drawn < self.engine.crossover:
+            first, second = self.rng.sample(parents, 2)
+            return self.representation.cross(self.rng, first.genome, second.genome)
+        parent = self.rng.choice(parents).genome
+        if drawn < self.engine.crossover + self.engine.mutation:
+            return self.representation.mutate(self.rng, parent)
+        return parent
 
     def _elite(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
         """Return the best programs; of those with equal fitness, which mostly rank alike, only the smallest."""
@@ -260,17 +249,12 @@ class _Search(Generic[G]):
             distinct.setdefault(round(measured, 9), individual)
         return list(distinct.values())[: self.engine.elite]
 
-    def _grow(self, total: int) -> None:
-        """Grow valid programs until the generation has `total` programs."""
-        low, high = self.engine.min_height, self.engine.max_height
-        self._fill(total, lambda wanted: [self.representation.grow(self.rng, low, high) for _ in range(wanted)])
-
-    def _fill(self, total: int, make: Callable[[int], list[G]]) -> None:
+    def _fill(self, total: int, make: Callable[[], G]) -> None:
         """Add valid programs of distinct behaviour until the generation has `total` programs."""
         missing, tried = total - len(self.genomes), 0
         while len(self.genomes) < total:
             # At least eight at a time, because programs that are tested together share work.
-            genomes = make(max(total - len(self.genomes), 8))
+            genomes = [make() for _ in range(max(total - len(self.genomes), 8))]
             tried += len(genomes)
             fresh: dict[Program, G] = {}
             for genome in genomes:
@@ -310,27 +294,15 @@ class _Search(Generic[G]):
     def _alike(self, first: Individual[G], second: Individual[G]) -> bool:
         return self.problem.behaviour(first.program) == self.problem.behaviour(second.program)
 
-    # DEAP calls these inside `_stream`, where Python's global generator continues the generator of the search.
-    def _mate(self, first: Individual[G], second: Individual[G]) -> tuple[Individual[G], Individual[G]]:
-        return self._fresh(self.representation.cross(_global(), first.genome, second.genome)), second
-
-    def _mutate(self, individual: Individual[G]) -> tuple[Individual[G]]:
-        return (self._fresh(self.representation.mutate(_global(), individual.genome)),)
-
-    def _fresh(self, genome: G, program: Program | None = None) -> Individual[G]:
-        return Individual(genome, program or self.representation.express(genome), self.kind())
-
     def _measured(self, genome: G, program: Program, fitness: tuple[float, ...]) -> Individual[G]:
         taken = self.engine.parsimony * program.size
         values = tuple(value - taken if value > NOTHING else value for value in fitness)
-        individual = self._fresh(genome, program)
-        individual.fitness.values = (*values, float(program.size)) if self.engine.pareto else values
-        return individual
+        size = (float(program.size),) if self.engine.pareto else ()
+        return Individual(genome, program, self.kind((*values, *size)))
 
     def _known(self, text: str, values: Sequence[float]) -> Individual[G]:
-        individual = self._fresh(self.representation.parse(text))
-        individual.fitness.values = tuple(values)
-        return individual
+        genome = self.representation.parse(text)
+        return Individual(genome, self.representation.express(genome), self.kind(values))
 
     def _record(self, population: Sequence[Individual[G]], wall_s: float) -> Generation:
         values = np.array([i.fitness.values[0] for i in population])
@@ -352,23 +324,6 @@ class _Search(Generic[G]):
         )
 
 
-@contextmanager
-def _stream(rng: random.Random) -> Iterator[None]:
-    """Let Python's global generator, from which DEAP draws, continue `rng`; then restore its state."""
-    before = random.getstate()
-    random.setstate(rng.getstate())
-    try:
-        yield
-    finally:
-        rng.setstate(random.getstate())
-        random.setstate(before)
-
-
-def _global() -> random.Random:
-    """Return Python's global generator."""
-    return random._inst
-
-
 def programs(
     representation: Representation[G], listed: Sequence[tuple[str, Sequence[float]]]
 ) -> list[tuple[Program, float]]:
@@ -379,9 +334,7 @@ def programs(
 def last_state(folder: Path, recipe: dict[str, Any]) -> State:
     """Return the state of the search in a folder, or a new state if there is none.
 
-    Args:
-        folder: Folder of `state.json`.
-        recipe: Every value that influences the search, or the part that is known already.
+    The recipe may hold only the part that is known already.
 
     Raises:
         ResultsError: The folder holds another search, or a torn state.

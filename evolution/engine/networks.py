@@ -80,14 +80,7 @@ class Measure:
 
 
 class NetworkProblem:
-    """The problem of ranking networks by the scores of programs; scores are kept and never computed twice.
-
-    Args:
-        pools: Pool of every ground.
-        scoring: Settings that determine a score.
-        measure: Settings that determine a fitness.
-        workers: Processes that evaluate programs.
-    """
+    """The problem of ranking networks by the scores of programs; scores are kept and never computed twice."""
 
     objectives = 1
 

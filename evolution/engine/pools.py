@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +18,8 @@ from ...bench.stats.coefficients import kendall
 from ...bench.stats.correlation import correlate, correlate_seeds
 from ...bench.stats.top import top as most_accurate
 from ...bench.study.recipe import Recipe
-from ...errors import ConfigError, ProgramError
-from ...proxies.aggregate import Aggregate
-from ..language.primitives import Kind, Primitive
+from ...errors import ConfigError
+from ..language.primitives import TRANSFORM, Kind, Primitive
 from ..language.programs import Program, Vocabulary
 from .fitness import NOTHING, Objective, Vector, coefficient
 
@@ -32,16 +30,9 @@ CONSTANTS = ("0.25", "0.5", "2", "4")
 Scale = Literal["ranks", "logs"]
 
 
-def _same(*kinds: Kind) -> Kind:
-    """Return the only kind, `tensor`: a number for every network of the pool."""
-    if set(kinds) != {"tensor"}:
-        raise ProgramError(f"expected numbers of a pool, got {', '.join(kinds)}")
-    return "tensor"
-
-
 #: Operations of aggregates, by name.
 PRIMITIVES = {
-    name: Primitive(name, function, function.nin, _same, commutative=name in {"add", "mul", "min", "max"})
+    name: Primitive(name, function, function.nin, TRANSFORM, commutative=name in {"add", "mul", "min", "max"})
     for name, function in {
         "add": np.add,
         "sub": np.subtract,
@@ -172,15 +163,12 @@ class PoolProblem:
 
     def fitness(self, programs: Sequence[Program], drawn: object = None) -> list[tuple[float, ...]]:
         """Return the least coefficient over the pools for every program and objective, `NOTHING` if there is none."""
-        return [self._fitness(program) for program in programs]
+        return [tuple(self._least(program, objective) for objective in self.coefficients) for program in programs]
 
-    def _fitness(self, program: Program) -> tuple[float, ...]:
-        scores = self.scores(program)
-        found = []
-        for objective in self.coefficients:
-            own = [coefficient(s, t.truth, objective, self.share) for s, t in zip(scores, self.tables, strict=True)]
-            found.append(NOTHING if np.isnan(own).any() else min(own))
-        return tuple(found)
+    def _least(self, program: Program, objective: Objective) -> float:
+        pairs = zip(self.scores(program), self.tables, strict=True)
+        found = [coefficient(scores, table.truth, objective, self.share) for scores, table in pairs]
+        return NOTHING if np.isnan(found).any() else min(found)
 
     def scores(self, program: Program) -> list[Vector]:
         """Return the scores of a program on every pool."""
@@ -200,12 +188,6 @@ def run(program: Program, values: Mapping[str, Vector], memo: dict[Program, Vect
         else:
             memo[program] = values[program.name]
     return memo[program]
-
-
-def as_aggregate(name: str, program: Program, scale: Scale, paper: str = "") -> Aggregate:
-    """Return the aggregate that scores pools with a program."""
-    members = tuple(dict.fromkeys(n.name for n in program.nodes() if not n.args and n.name not in CONSTANTS))
-    return Aggregate(name=name, function=PoolScore(program, scale), members=members, paper=paper)
 
 
 @dataclass(frozen=True)
@@ -232,22 +214,13 @@ class Outcome:
     Attributes:
         what: Program of the aggregate, or name of the proxy.
         chosen: How the aggregate or proxy was found.
-        pool: Name of the pool.
         n: Number of networks.
-        tau: Kendall's tau-b, signed.
-        tau_low: Lower end of the interval of tau.
-        tau_high: Upper end of the interval of tau.
+        tau: Kendall's tau-b, signed. The ends of every interval are called `_low` and `_high`.
         rho: Spearman's rho, signed.
         tau_top: Kendall's tau-b among the most accurate tenth of the networks.
-        tau_top_low: Lower end of the interval of `tau_top`.
-        tau_top_high: Upper end of the interval of `tau_top`.
-        gain: Tau minus the tau of the best single proxy of the fitted pools.
-        gain_low: Lower end of the interval of the gain; both taus are of the same resamples.
-        gain_high: Upper end of the interval of the gain.
+        gain: Tau minus the tau of the best single proxy of the fitted pools, both of the same resamples.
         gain_top: `tau_top` minus that of a single proxy. If programs were fitted for `top`, it is the proxy that is
             best by `top` on the fitted pools; otherwise it is the proxy of `gain`.
-        gain_top_low: Lower end of the interval of `gain_top`.
-        gain_top_high: Upper end of the interval of `gain_top`.
     """
 
     what: str
@@ -267,10 +240,6 @@ class Outcome:
     gain_top: float
     gain_top_low: float
     gain_top_high: float
-
-    def flat(self) -> dict[str, Any]:
-        """Return a dictionary of plain values, for a table."""
-        return dataclasses.asdict(self)
 
 
 def outcome(

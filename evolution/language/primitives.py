@@ -31,7 +31,6 @@ from ...registry import Registry
 VERSION = 2
 
 Kind = Literal["tensor", "mask", "scalar"]
-KINDS: tuple[Kind, ...] = ("tensor", "mask", "scalar")
 
 
 class ShapeError(ValueError):

@@ -3,8 +3,6 @@
 An instruction is four integers: the address to write, the operation (its number in table 5) and two addresses to read.
 An operation of one argument ignores the second. There are 22 static addresses for the statistics, 80 for tensors and
 20 for scalars. The last two kinds may be overwritten. The output is the value that is written last.
-
-The paper found that many instructions do not contribute to the output. `Machines.useful` measures their share.
 """
 
 from __future__ import annotations
@@ -18,9 +16,8 @@ from random import Random
 from typing import NamedTuple
 
 from ...errors import ProgramError
-from .parse import parse
 from .primitives import Kind, Primitive
-from .programs import Program, Vocabulary, bottom_up, quoted
+from .programs import Program, Vocabulary, bottom_up, parse, quoted
 
 STATICS = range(22)
 TENSORS = range(22, 102)
@@ -46,17 +43,13 @@ class Instruction(NamedTuple):
     second: int
 
 
-@dataclass(frozen=True)
-class Sequential:
+class Sequential(tuple[Instruction, ...]):
     """A list of instructions. `str` gives their integers, such as `22 14 3 0; 102 17 22 0`."""
 
-    instructions: tuple[Instruction, ...]
+    __slots__ = ()
 
     def __str__(self) -> str:
-        return "; ".join(" ".join(map(str, instruction)) for instruction in self.instructions)
-
-    def __len__(self) -> int:
-        return len(self.instructions)
+        return "; ".join(" ".join(map(str, instruction)) for instruction in self)
 
 
 @dataclass(frozen=True)
@@ -98,16 +91,16 @@ class Machines:
     def grow(self, rng: Random, low: int, high: int) -> Sequential:
         """Draw a program of `low` to `high` instructions, each uniformly among the valid ones."""
         instructions: list[Instruction] = []
-        ready = self._static()
+        ready = set(range(len(self.terminals)))
         for _ in range(rng.randint(low, high)):
             instructions.append(self._drawn(rng, ready))
             ready.add(instructions[-1].write)
-        return Sequential(tuple(instructions))
+        return Sequential(instructions)
 
     def cross(self, rng: Random, first: Sequential, second: Sequential) -> Sequential:
         """Interleave the first halves of two programs, one instruction of each in turn (`Mate`), without a draw."""
-        halves = [program.instructions[: (len(program) + 1) // 2] for program in (first, second)]
-        return Sequential(tuple(i for pair in zip_longest(*halves) for i in pair if i is not None))
+        halves = [program[: (len(program) + 1) // 2] for program in (first, second)]
+        return Sequential(i for pair in zip_longest(*halves) for i in pair if i is not None)
 
     def mutate(self, rng: Random, sequential: Sequential) -> Sequential:
         """Vary a program with one of the four operators below."""
@@ -117,15 +110,15 @@ class Machines:
     def insert_op(self, rng: Random, sequential: Sequential) -> Sequential:
         """Insert an instruction at a random position (`InsertOP`)."""
         point = rng.randint(0, len(sequential))
-        before, after = sequential.instructions[:point], sequential.instructions[point:]
-        ready = self._static() | {instruction.write for instruction in before}
+        before, after = sequential[:point], sequential[point:]
+        ready = set(range(len(self.terminals))) | {instruction.write for instruction in before}
         return Sequential((*before, self._drawn(rng, ready), *after))
 
     def remove_op(self, rng: Random, sequential: Sequential) -> Sequential:
         """Remove an instruction that no other needs (`RemoveOP`), unless it is the only instruction."""
         for place in rng.sample(range(len(sequential)), len(sequential)):
             shorter = _with(sequential, place)
-            if shorter.instructions and not any(self._refusals(shorter)):
+            if shorter and not any(self._refusals(shorter)):
                 return shorter
         return sequential
 
@@ -158,26 +151,15 @@ class Machines:
         The tree may be higher than the vocabulary's limit, and its size may double with every instruction.
         """
         memory = {place: Program(name) for place, name in enumerate(self.terminals)}
-        for instruction in sequential.instructions:
+        for instruction in sequential:
             args = tuple(memory[place] for place in self._reads(instruction))
             memory[instruction.write] = Program(self.operations[instruction.op].name, args)
-        return memory[sequential.instructions[-1].write]
+        return memory[sequential[-1].write]
 
     def express(self, sequential: Sequential) -> Program:
         """Return the tree in canonical form, or unchanged if it is higher than the vocabulary's limit."""
         program = self.decode(sequential)
         return self.vocabulary.canonical(program) if program.height <= self.vocabulary.height_limit else program
-
-    def useful(self, sequential: Sequential) -> float:
-        """Return the share of the instructions that contribute to the output."""
-        needed = {sequential.instructions[-1].write}
-        count = 0
-        for instruction in reversed(sequential.instructions):
-            if instruction.write in needed:
-                count += 1
-                needed.remove(instruction.write)
-                needed.update(self._reads(instruction))
-        return count / len(sequential)
 
     def parse(self, text: str) -> Sequential:
         """Return the sequential program of a text of integers, or one that computes the tree of a program's text.
@@ -196,7 +178,7 @@ class Machines:
             if len(words) != len(Instruction._fields) or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in words):
                 raise ProgramError(f"instruction {quoted(line.strip())}: expected four integers such as 22 14 3 0")
             found.append(Instruction(*map(int, words)))
-        sequential = Sequential(tuple(found))
+        sequential = Sequential(found)
         for instruction, reason in zip(found, self._refusals(sequential), strict=True):
             if reason:
                 raise ProgramError(f"instruction '{' '.join(map(str, instruction))}': {reason}")
@@ -230,10 +212,7 @@ class Machines:
             raise ProgramError(
                 f"program {quoted(str(program))}: expected an operation: a terminal needs no instruction"
             )
-        return Sequential(tuple(found))
-
-    def _static(self) -> set[int]:
-        return set(range(len(self.terminals)))
+        return Sequential(found)
 
     def _reads(self, instruction: Instruction) -> tuple[int, ...]:
         return instruction[2 : 2 + self.operations[instruction.op].arity]
@@ -254,8 +233,8 @@ class Machines:
     ) -> Sequential:
         """Replace a random instruction, among those for which a valid replacement exists."""
         for place in rng.sample(range(len(sequential)), len(sequential)):
-            instruction = sequential.instructions[place]
-            ready = self._static() | {earlier.write for earlier in sequential.instructions[:place]}
+            instruction = sequential[place]
+            ready = set(range(len(self.terminals))) | {earlier.write for earlier in sequential[:place]}
             fitting = [other for other in others(instruction) if not self._refused(other, ready)]
             if fitting:
                 return _with(sequential, place, rng.choice(fitting))
@@ -268,8 +247,8 @@ class Machines:
 
     def _refusals(self, sequential: Sequential) -> Iterator[str]:
         """Yield, for every instruction, the reason why it is not valid, or an empty text."""
-        ready = self._static()
-        for instruction in sequential.instructions:
+        ready = set(range(len(self.terminals)))
+        for instruction in sequential:
             yield self._refused(instruction, ready)
             ready.add(instruction.write)
 
@@ -294,5 +273,5 @@ class Machines:
 
 def _with(sequential: Sequential, place: int, *instructions: Instruction) -> Sequential:
     """Return the program with one instruction replaced by others, or removed if there are no others."""
-    before, after = sequential.instructions[:place], sequential.instructions[place + 1 :]
+    before, after = sequential[:place], sequential[place + 1 :]
     return Sequential((*before, *instructions, *after))

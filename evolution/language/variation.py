@@ -15,21 +15,17 @@ from functools import cached_property
 from typing import Literal
 
 from ...errors import ProgramError
-from .parse import parse
 from .primitives import Kind
-from .programs import Program, Vocabulary
+from .programs import Program, Vocabulary, parse
 
 #: Kind of a subtree that can be replaced by another of the same sort. A mask counts as a tensor.
 Sort = Literal["tensor", "scalar"]
+SORTS: tuple[Sort, ...] = ("tensor", "scalar")
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The representation of programs as expression trees: every argument has a sort that its operation accepts.
-
-    Attributes:
-        vocabulary: Terminals and operations of the programs.
-    """
+    """The representation of programs as expression trees: every argument has a sort that its operation accepts."""
 
     vocabulary: Vocabulary
 
@@ -37,9 +33,8 @@ class Trees:
     def signatures(self) -> Mapping[Sort, Mapping[str, Sequence[tuple[Sort, ...]]]]:
         """Accepted sorts of arguments, by the sort of the result and the name of the operation."""
         found: dict[Sort, dict[str, list[tuple[Sort, ...]]]] = {"tensor": {}, "scalar": {}}
-        sorts: tuple[Sort, ...] = ("tensor", "scalar")
         for name, primitive in self.vocabulary.primitives.items():
-            for arguments in itertools.product(sorts, repeat=primitive.arity):
+            for arguments in itertools.product(SORTS, repeat=primitive.arity):
                 try:
                     kind = primitive.kind(*arguments)
                 except ProgramError:
@@ -59,13 +54,8 @@ class Trees:
         """Grow a random program ("ramped half-and-half", Koza, 1992).
 
         The height is drawn from `low` to `high`. Half of the programs have all leaves at that height. In the other
-        half, a node becomes a terminal with the probability that a random name is a terminal.
-
-        Args:
-            rng: Random generator.
-            low: Minimum height.
-            high: Maximum height.
-            wanted: Sort of the program's value; None for either sort.
+        half, a node becomes a terminal with the probability that a random name is a terminal. `wanted` is the sort of
+        the program's value; None for either sort.
         """
         height = rng.randint(low, high)
         full = rng.random() < 0.5
@@ -74,13 +64,12 @@ class Trees:
         return self.express(self._grown(rng, wanted, height, low, share))
 
     def _grown(self, rng: random.Random, wanted: Sort | None, height: int, least: int, share: float) -> Program:
-        if wanted is None:
-            sorts: tuple[Sort, ...] = ("tensor", "scalar")
-            return self._grown(rng, rng.choice([s for s in sorts if self.signatures[s]]), height, least, share)
-        terminals = self.terminals[wanted]
+        sorts = [s for s in SORTS if self.signatures[s]]
+        own = rng.choice(sorts) if wanted is None else wanted
+        terminals = self.terminals[own]
         if terminals and (height <= 0 or (least <= 0 and rng.random() < share)):
             return Program(rng.choice(terminals))
-        options = self.signatures[wanted]
+        options = self.signatures[own]
         if height <= 1:  # the arguments are leaves, so their sorts must have terminals
             options = {
                 name: fitting
@@ -97,7 +86,7 @@ class Trees:
         The first program is returned if no subtrees fit. As in DEAP, a root is neither replaced nor inserted.
         """
         own, others = ([(path, self._sort(at(p, path))) for path in paths(p) if path] for p in (first, second))
-        common = [s for s in ("tensor", "scalar") if any(s == o for _, o in own) and any(s == o for _, o in others)]
+        common = [s for s in SORTS if any(s == o for _, o in own) and any(s == o for _, o in others)]
         if not common:
             return first
         wanted = rng.choice(common)

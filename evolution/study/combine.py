@@ -26,10 +26,8 @@ class Combination:
     """The result of a search for aggregates.
 
     Attributes:
-        state: Last state of the evolution.
         programs: Best programs, by how they were found.
         outcomes: How these programs and single proxies rank the fitted pools and all others.
-        seconds: Duration of the evolution.
         notes: One line for every board that was left out.
     """
 
@@ -42,8 +40,8 @@ class Combination:
 
 def combine(search: AggregateSearch, *, each: Callable[[State], None] = lambda state: None) -> Combination:
     """Run a search for aggregates, or continue it, write its best programs and test them."""
-    tables, trees, scale, out = search.tables, search.trees, search.scale, search.out
-    problem = PoolProblem(tables.fitted, scale, search.objectives, search.top)
+    trees, scale, out = search.trees, search.scale, search.out
+    problem = PoolProblem(search.fitted, scale, search.objectives, search.top)
     (out / "random").mkdir(parents=True, exist_ok=True)
     state = evolve(problem, trees, search.engine, out, search.recipe, each=each)
     # All programs are immigrants: the same engine without selection, with as many programs.
@@ -52,14 +50,13 @@ def combine(search: AggregateSearch, *, each: Callable[[State], None] = lambda s
     best = {EVOLVED: _best(trees, state), RANDOM: _best(trees, drawn)}
     if len(search.objectives) > 1:
         best[TOP] = _best(trees, state, objective=1)
-    ranked = outcomes(best, tables.fitted, tables.others, scale, search.objectives, search.top)
-    frame = pd.DataFrame([outcome.flat() for outcome in ranked])
-    write_atomically(out / "outcomes.parquet", frame.to_parquet(index=False))
+    ranked = outcomes(best, search.fitted, search.others, scale, search.objectives, search.top)
+    write_atomically(out / "outcomes.parquet", pd.DataFrame(ranked).to_parquet(index=False))
     for program in best.values():
         digest = hashlib.sha256(f"{scale} {program}".encode()).hexdigest()
         found = Found(name=f"combined-{digest[:6]}", program=str(program), over=scale, recipe=search.recipe)
         found.write(out / "programs" / f"{found.name}.json")
-    return Combination(state, best, ranked, sum(record.wall_s for record in state.records), tables.notes)
+    return Combination(state, best, ranked, sum(record.wall_s for record in state.records), search.notes)
 
 
 def _best(trees: Trees, state: State, objective: int = 0) -> Program:

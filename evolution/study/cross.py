@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from ...bench.report import figures
+from ...bench.report.numbers import number
 from ...bench.results.board import Board, boards
 from ...bench.results.ranking import select_rows, summarise
 from ...bench.scoring.store import Store
@@ -20,8 +22,10 @@ from ...bench.study.recipe import Recipe
 from ...errors import ProgramError, ResultsError
 from ...progress import Progress
 from ...spaces import SPACES
-from .draw import across
 from .found import Found
+
+#: Inches: width and height of a cell of the picture.
+CELL = 1.1, 0.32
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,10 @@ class Cell:
     """How a proxy ranks the networks of a board, without the networks that any program was evolved on.
 
     Attributes:
-        proxy: Name of the proxy.
-        batch_size: Number of images in the probe batch.
         evolved: Grounds that the proxy's program was evolved on; empty for other proxies.
         program: Program of the proxy, as text; empty for other proxies.
-        space: Space of the board.
-        dataset: Data set of the board.
         networks: Number of networks that are ranked.
-        tau: Kendall's tau-b, mean over seeds.
-        tau_low: Lower end of the 95 % interval of tau over networks.
-        tau_high: Upper end of the 95 % interval of tau over networks.
+        tau: Kendall's tau-b, mean over seeds; `tau_low` and `tau_high` are the ends of its 95 % interval over networks.
         own: Whether the program was evolved on other networks of the same space and data set.
     """
 
@@ -139,7 +137,7 @@ def _nowhere(found: Found) -> ProgramError:
 
 
 def picture(path: Path, cells: Sequence[Cell]) -> None:
-    """Draw the cells as a table with a row for every proxy and a column for every board.
+    """Draw a table with a row for every proxy and a column for every board; colours show Kendall's tau.
 
     Raises:
         ResultsError: matplotlib is not installed.
@@ -151,5 +149,24 @@ def picture(path: Path, cells: Sequence[Cell]) -> None:
         whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
         names.append(f"{proxy}{whence} ({size})")
     taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
-    values = [[taus.get((*row, *column), math.nan) for column in columns] for row in evolved]
-    across(path, names, list(columns.values()), values)
+    with figures.style():
+        import matplotlib as mpl
+
+        width, height = 2.6 + CELL[0] * len(columns), 1.2 + CELL[1] * len(names)
+        drawing, axis = figures.figure(1, 1, width=width, height=height)
+        for y, row in enumerate(evolved):
+            for x, column in enumerate(columns):
+                tau = taus.get((*row, *column), math.nan)
+                fill = "0.9" if math.isnan(tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((tau + 1) / 2))
+                axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
+                ink = "white" if abs(tau) > 0.65 else "black"
+                axis.text(x, y, number(tau, 2, zero=True, missing="nan"), ha="center", va="center", color=ink)
+        axis.set_xlim(-0.5, len(columns) - 0.5)
+        axis.set_ylim(len(names) - 0.5, -0.5)
+        axis.set_xticks(range(len(columns)), list(columns.values()))
+        axis.set_yticks(range(len(names)), names)
+        axis.xaxis.tick_top()
+        axis.tick_params(length=0)
+        axis.grid(visible=False)
+        axis.spines[:].set_visible(False)
+        figures.save(drawing, path)

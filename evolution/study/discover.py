@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -43,32 +43,23 @@ class Candidate:
     """One of the best programs, measured on all networks of all pools.
 
     Attributes:
-        name: Name of the program's proxy, and of its file if it has one.
-        program: Program, as text.
-        size: Number of nodes of the program.
+        found: Program with the settings that determine its score; the direction has the sign of most of the pools.
         fitness: Fitness on all networks; `NOTHING` if a score is not finite.
         met: Fitness in the generation that met the program, on the networks that were drawn then.
         tau: Signed coefficient of the objective, by pool.
     """
 
-    name: str
-    program: str
+    found: Found
     size: int
     fitness: float
     met: float
     tau: dict[str, float]
 
-    @property
-    def direction(self) -> Literal["higher", "lower"]:
-        """Which scores are better: those with the sign of most of the pools."""
-        return _direction(self.tau.values())
-
     def flat(self) -> dict[str, Any]:
         """Return a dictionary of plain values, for a table."""
-        record = {key: value for key, value in vars(self).items() if key != "tau"}
-        if self.fitness == NOTHING:
-            record["fitness"] = math.nan
-        return record | {f"tau of {pool}": tau for pool, tau in self.tau.items()}
+        measured = math.nan if self.fitness == NOTHING else self.fitness
+        record = {"name": self.found.name, "program": self.found.program, "size": self.size, "fitness": measured}
+        return record | {"met": self.met} | {f"tau of {pool}": tau for pool, tau in self.tau.items()}
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,6 @@ class Discovery:
     """The result of a search for programs.
 
     Attributes:
-        state: Last state of the evolution.
         candidates: Best programs, in descending order of fitness.
         tests: Rankings of networks outside the pools by the best programs and by other proxies, one list per ground.
         notes: One line for every pool from which networks were left out.
@@ -157,8 +147,7 @@ def _candidates(search: ProgramSearch, problem: NetworkProblem, met: Mapping[Pro
     names = [pool.name for pool in problem.pools]
     found = [
         Candidate(
-            _found(search, str(program), _direction(row)).name,
-            str(program),
+            _found(search, str(program), "higher" if np.sign(row).sum() >= 0 else "lower"),
             program.size,
             fitness(row, search.measure.sign),
             when_met,
@@ -167,10 +156,6 @@ def _candidates(search: ProgramSearch, problem: NetworkProblem, met: Mapping[Pro
         for (program, when_met), row in zip(met.items(), coefficients.tolist(), strict=True)
     ]
     return sorted(found, key=lambda c: c.size * search.engine.parsimony - c.fitness)
-
-
-def _direction(tau: Iterable[float]) -> Literal["higher", "lower"]:
-    return "higher" if sum(np.sign(t) for t in tau) >= 0 else "lower"
 
 
 def _found(search: ProgramSearch, program: str, direction: Literal["higher", "lower"]) -> Found:
@@ -190,9 +175,8 @@ def _found(search: ProgramSearch, program: str, direction: Literal["higher", "lo
 
 def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     """Write the file of a program."""
-    found = _found(search, candidate.program, candidate.direction)
-    path = search.out / "programs" / f"{found.name}.json"
-    dataclasses.replace(found, recipe={**search.recipe, "tau": candidate.tau}).write(path)
+    path = search.out / "programs" / f"{candidate.found.name}.json"
+    dataclasses.replace(candidate.found, recipe={**search.recipe, "tau": candidate.tau}).write(path)
     return path
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,8 +110,3 @@ def as_tree(program: Program) -> str:
 
     visit(program, "", "", "")
     return "\n".join(lines)
-
-
-def groups(found: Sequence[Response]) -> dict[str, list[Response]]:
-    """Return responses by the size that is varied."""
-    return {factor: list(own) for factor, own in itertools.groupby(found, key=lambda r: r.factor)}

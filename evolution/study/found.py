@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ...atomic import write_atomically
 from ...errors import ProgramError, one_line
@@ -18,11 +18,10 @@ from ...proxies.registry import Proxy
 from ..data import statistics
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import TERMINALS, Collection, collect, needs
-from ..engine.pools import Scale, as_aggregate, vocabulary
+from ..engine.pools import CONSTANTS, PoolScore, vocabulary
 from ..language import primitives
-from ..language.parse import parse
 from ..language.primitives import PRIMITIVES
-from ..language.programs import Program, Vocabulary
+from ..language.programs import Program, Vocabulary, parse
 
 #: Version of the format of program files.
 FORMAT = 1
@@ -40,7 +39,6 @@ class Found:
 
     Attributes:
         name: Name of the proxy.
-        program: Program, as text.
         over: Inputs of the program: the `statistics` of a network, or relative `ranks` or `logs` of scores of proxies.
         direction: Whether a `higher` or a `lower` score is better.
         collection: Rule that finds the instances of a network, for `statistics`.
@@ -53,7 +51,7 @@ class Found:
 
     name: str
     program: str
-    over: Literal["statistics"] | Scale = "statistics"
+    over: Literal["statistics", "ranks", "logs"] = "statistics"
     direction: Literal["higher", "lower"] = "higher"
     collection: Collection = "rcb"
     to_scalar: ToScalar = "mean"
@@ -77,9 +75,10 @@ class Found:
             ProgramError: The text describes no program.
         """
         tree = self.tree()
-        if self.over != "statistics":
-            return as_aggregate(self.name, tree, self.over, self.paper)
         terminals = tuple(dict.fromkeys(node.name for node in tree.nodes() if not node.args))
+        if self.over != "statistics":
+            members = tuple(name for name in terminals if name not in CONSTANTS)
+            return Aggregate(name=self.name, function=PoolScore(tree, self.over), members=members, paper=self.paper)
         return Proxy(
             name=self.name,
             version=1000 * statistics.VERSION + primitives.VERSION,
@@ -155,15 +154,9 @@ def register(path: Path) -> str:
 
 def _check(given: Found) -> None:
     found: Any = given  # the values of a file may have any type
-    choices: dict[str, tuple[str, ...]] = {
-        "over": ("statistics", *get_args(Scale)),
-        "direction": ("higher", "lower"),
-        "collection": get_args(Collection),
-        "to_scalar": get_args(ToScalar),
-        "aggregation": get_args(Aggregation),
-    }
-    for name, allowed in choices.items():
-        if getattr(found, name) not in allowed:
+    for name, kind in get_type_hints(Found).items():
+        allowed = get_args(kind)
+        if get_origin(kind) is Literal and getattr(found, name) not in allowed:
             raise ValueError(f"{name}: expected {' or '.join(allowed)}, got {getattr(found, name)!r}")
     if not isinstance(found.name, str) or not re.fullmatch(r"[a-z0-9_.-]{1,60}", found.name):
         raise ValueError(f"name: expected lower-case letters, digits, dots and dashes, got {found.name!r}")

@@ -19,8 +19,8 @@ _FULL: Style = {"zero": True, "missing": "nan"}
 _SIGNED: Style = {**_FULL, "sign": "+"}
 
 
-def candidates(discovery: Discovery) -> Table:
-    """Lay out the best programs, measured on all networks of all pools."""
+def candidates(discovery: Discovery) -> list[Table]:
+    """Lay out the best programs on all networks of all pools, and their tests on other networks, a table per ground."""
     records = discovery.state.records
     seconds = sum(record.wall_s for record in records)
     table = _table(
@@ -39,15 +39,10 @@ def candidates(discovery: Discovery) -> Table:
             number(candidate.met, **_FULL),
             str(candidate.size),
             " ".join(number(tau, 2, **_SIGNED) for tau in candidate.tau.values()),
-            candidate.name,
-            candidate.program,
+            candidate.found.name,
+            candidate.found.program,
         )
-    return table
-
-
-def tests(discovery: Discovery) -> list[Table]:
-    """Lay out how the best programs rank networks that the search never used, one table per ground."""
-    return [terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings]
+    return [table, *(terminal(rankings, "networks of no pool") for rankings in discovery.tests if rankings)]
 
 
 def combination(found: Combination) -> Table:
@@ -76,12 +71,7 @@ def combination(found: Combination) -> Table:
 
 
 def answers(responses: Sequence[Response], draws: int) -> Table:
-    """Lay out the value of a program for several kernel sizes, numbers of channels and activation sizes.
-
-    Args:
-        responses: One per shape of the tensors.
-        draws: Number of random tensors of every shape.
-    """
+    """Lay out the value of a program on random tensors, for several shapes, each with a number of `draws`."""
     table = _table(f"mean over {draws:,} random tensors of every shape", "")
     for title in ("varied", "kernel", "channels", "size", "value", "deviation", "finite"):
         table.add_column(title, justify="right")

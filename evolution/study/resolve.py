@@ -11,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.study.config import PROTOCOL, StudyConfig, TrainerConfig, listed
+from ...bench.results.board import Board, boards
+from ...bench.scoring.store import Store
+from ...bench.study.config import PROTOCOL, StudyConfig, TrainerConfig, distinct, listed
+from ...bench.study.recipe import Recipe
 from ...bench.study.resolve import Study, resolve
 from ...datasets import data_folder
 from ...environment import environment
 from ...errors import ConfigError
 from ...plugins import load
+from ...proxies import AGGREGATES, PROXIES
 from ...spaces import SPACES
 from ..data.bank import Bank
 from ..data.statistics import VERSION
@@ -24,13 +28,12 @@ from ..engine.config import EngineConfig, check_engine
 from ..engine.fitness import Objective
 from ..engine.generations import Representation
 from ..engine.networks import Measure, Scoring
-from ..engine.pools import Scale, Table, vocabulary
+from ..engine.pools import Scale, Table, table, vocabulary
 from ..language import primitives
 from ..language.register_machines import Machines
 from ..language.variation import Trees
 from .config import CONFIG_VERSION, EvolveConfig, Ground
 from .found import HEIGHT_LIMIT, STATISTICS
-from .tables import Tables, read_tables
 
 
 @dataclass(frozen=True)
@@ -38,17 +41,10 @@ class ProgramSearch:
     """A resolved search for programs over network statistics.
 
     Attributes:
-        engine: Hyper-parameters of the evolution.
-        representation: Representation of programs, trees or register machines.
         grounds: Grounds to evolve on, each as a study whose first `pool` networks are the pool.
         tests: Grounds to test on, each as a study whose networks after the first `pool` are the test.
         pool: Number of networks in the pool of a ground.
         batch_size: Number of images that found programs are scored with, the largest that they are evolved with.
-        bank: Store of the network statistics.
-        scoring: Settings that determine a score.
-        measure: Settings that determine a fitness.
-        devices: Number of worker processes.
-        out: Folder of the search.
         recipe: Every value that influences the search, except the networks of the pools.
     """
 
@@ -71,19 +67,19 @@ class AggregateSearch:
     """A resolved search for aggregates of proxies.
 
     Attributes:
-        engine: Hyper-parameters of the evolution.
-        trees: Representation of programs over the proxies of the tables.
-        tables: Tables of scores to fit on and to test on.
+        fitted: Tables that programs are fitted on, one per ground.
+        others: Tables that programs are tested on.
+        notes: One line for every board that is left out.
         scale: Scale on which programs read scores.
-        objectives: Objectives that programs are fitted for.
         top: Share of the networks that count as the most accurate.
-        out: Folder of the search.
         recipe: Every value that influences the search.
     """
 
     engine: EngineConfig
     trees: Trees
-    tables: Tables
+    fitted: Sequence[Table]
+    others: Sequence[Table]
+    notes: Sequence[str]
     scale: Scale
     objectives: tuple[Objective, ...]
     top: float
@@ -212,20 +208,108 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
 
 def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
     halves = config.sample_seed if config.halves else None
-    tables = read_tables(Path(config.results), config.grounds, listed(config.proxies), halves)
-    trees = Trees(vocabulary(tables.proxies, config.engine.height_limit))
+    fitted, others, proxies, notes = _tables(Path(config.results), config.grounds, listed(config.proxies), halves)
+    trees = Trees(vocabulary(proxies, config.engine.height_limit))
     for text in config.engine.start:
         trees.parse(text)
     engine = dataclasses.asdict(config.engine)
     engine.pop("generations")
     recipe = {name: getattr(config, name) for name in ("over", "objective", "top", "halves", "sample_seed")} | {
-        "proxies": list(tables.proxies),
-        "pools": {pool.name: _digest(pool) for pool in tables.fitted},
+        "proxies": proxies,
+        "pools": {pool.name: _digest(pool) for pool in fitted},
         "engine": engine,
     }
     return AggregateSearch(
-        config.engine, trees, tables, scale, _objectives(config), config.top, Path(config.out), recipe
+        engine=config.engine,
+        trees=trees,
+        fitted=fitted,
+        others=others,
+        notes=notes,
+        scale=scale,
+        objectives=_objectives(config),
+        top=config.top,
+        out=Path(config.out),
+        recipe=recipe,
     )
+
+
+def _tables(
+    results: Path, grounds: Sequence[Ground], proxies: Sequence[str], halves: int | None
+) -> tuple[list[Table], list[Table], list[str], list[str]]:
+    """Read the tables of a results folder to fit on and to test on, the names of their proxies, and notes.
+
+    Without `proxies`, they are all that every ground's board has. `halves` is the seed that divides networks into a
+    half to fit on and a half to test on; None to fit on all.
+    """
+    found = boards(results)
+    rows = Store(results).read()
+    by_ground = [_board(found, ground, set(proxies), results) for ground in grounds]
+    chosen = {board.id: board for board in by_ground}
+    names = _proxies(proxies, list(chosen.values()))
+    whole = [table(_name(board, found), board.recipe, rows, names) for board in chosen.values()]
+    fitted = [pool if halves is None else pool.halves(halves)[0] for pool in whole]
+    others, notes = [], []
+    seen: dict[str, set[str]] = {}
+    for board, pool in zip(chosen.values(), fitted, strict=True):
+        seen.setdefault(board.recipe.space, set()).update(pool.networks)
+    if halves is not None:
+        for board, pool in zip(chosen.values(), whole, strict=True):
+            # Two boards of one space may be halved differently, so the networks of either fitted half are left out.
+            left = [place for place, n in enumerate(pool.networks) if n not in seen[board.recipe.space]]
+            others.append(pool.part("tested on", np.array(left)))
+    for board in found:
+        if board.id not in chosen:
+            name, fitted_on = _name(board, found), seen.get(board.recipe.space, set())
+            unseen = {network: value for network, value in board.recipe.accuracies.items() if network not in fitted_on}
+            if not unseen:  # all networks were fitted on; they are reported, and the name says so
+                name, unseen = f"{name}, networks fitted on", dict(board.recipe.accuracies)
+            try:
+                others.append(table(name, dataclasses.replace(board.recipe, accuracies=unseen), rows, names))
+            except ConfigError as error:
+                notes.append(f"left out: {error}")
+    return fitted, others, names, notes
+
+
+def _board(found: Sequence[Board], ground: Ground, wanted: set[str], results: Path) -> Board:
+    """Return the board of a ground; of several, prefer one with all proxies, then most networks, then most seeds."""
+    fitting = [
+        board
+        for board in found
+        if (board.recipe.space, board.recipe.dataset) == (ground.space, ground.dataset)
+        and ground.accuracy in {"default", board.recipe.truth.partition("/")[2]}
+    ]
+    if not fitting:
+        known = ", ".join(dict.fromkeys(f"{b.recipe.space} on {b.recipe.dataset} ({b.recipe.truth})" for b in found))
+        raise ConfigError(
+            f"grounds: {results} has no scores of {ground.space} on {ground.dataset} ({ground.accuracy}): "
+            f"expected one of {known}"
+        )
+    return max(
+        fitting, key=lambda b: (wanted <= set(b.recipe.versions), len(b.recipe.accuracies), len(b.recipe.seeds), b.id)
+    )
+
+
+def _proxies(named: Sequence[str], chosen: Sequence[Board]) -> list[str]:
+    """Return the named proxies, or all registered proxies that every board has."""
+    aggregates = {name for board in chosen for name in board.recipe.aggregates}
+    for name in distinct("proxies", named):
+        if name in aggregates or name in AGGREGATES:
+            raise ConfigError(f"proxies: expected proxies that score a network by itself, got the aggregate {name}")
+        PROXIES[name]  # raises the error for an unknown name
+    common = [name for name in PROXIES if all(name in board.recipe.versions for board in chosen)]
+    if not named and len(common) < 2:
+        raise ConfigError(f"proxies: the boards have {', '.join(common) or 'none'} in common: expected two or more")
+    return list(named) or common
+
+
+def _name(board: Board, found: Sequence[Board]) -> str:
+    """Return the name of a board's table, with the board's id if another board has the same name."""
+
+    def name(recipe: Recipe) -> str:
+        return f"{recipe.space} on {recipe.dataset}, {recipe.truth}"
+
+    same = [b for b in found if name(b.recipe) == name(board.recipe)]
+    return name(board.recipe) + (f", board {board.id}" if len(same) > 1 else "")
 
 
 def _objectives(config: EvolveConfig) -> tuple[Objective, ...]:

@@ -9,13 +9,12 @@ from rich.table import Table
 from ...bench.report.figures import available
 from ...errors import ResultsError
 from ..engine.generations import State
-from ..language.parse import parse
-from ..language.programs import Program
+from ..language.programs import Program, parse
 from .combine import combine
 from .config import EvolveConfig
 from .discover import KEPT, discover
 from .found import STATISTICS
-from .report import candidates, combination, tests
+from .report import candidates, combination
 from .resolve import ProgramSearch, resolve_search
 from .tracking import Tracker
 
@@ -34,14 +33,14 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
             if isinstance(resolved, ProgramSearch):
                 discovery = discover(resolved, each=each)
                 state, best = discovery.state, [candidate.flat() for candidate in discovery.candidates]
-                tables, notes = [candidates(discovery), *tests(discovery)], [*discovery.notes]
+                tables, notes = candidates(discovery), [*discovery.notes]
                 drawn = {
-                    f"{candidate.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.program)
+                    f"{candidate.found.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.found.program)
                     for candidate in discovery.candidates[:KEPT]
                 }
             else:
                 found = combine(resolved, each=each)
-                state, best = found.state, [outcome.flat() for outcome in found.outcomes]
+                state, best = found.state, [vars(outcome) for outcome in found.outcomes]
                 tables, notes, drawn = [combination(found)], [*found.notes], found.programs
             notes += _draw(resolved.out / "best.svg", drawn)
         except OSError as error:

@@ -34,7 +34,18 @@ class Tracker:
         return [note for note in (self._session.note, self._energy_note) if note]
 
     def __enter__(self) -> Tracker:
-        self._estimator = _estimator()
+        try:
+            from codecarbon import OfflineEmissionsTracker
+        except ImportError:
+            return self
+        self._estimator = OfflineEmissionsTracker(
+            country_iso_code="USA",
+            save_to_file=False,
+            log_level="critical",
+            measure_power_secs=15,
+            allow_multiple_runs=True,
+        )
+        self._estimator.start()
         return self
 
     def generation(self, state: State) -> None:
@@ -73,20 +84,3 @@ class Tracker:
         estimator.stop()
         data = estimator.final_emissions_data
         return {"kwh": float(data.energy_consumed), "co2_g": 1000 * float(data.emissions)}
-
-
-def _estimator() -> Any:
-    """Start an estimate of the energy and return it; None where codecarbon is not installed."""
-    try:
-        from codecarbon import OfflineEmissionsTracker
-    except ImportError:
-        return None
-    estimator = OfflineEmissionsTracker(
-        country_iso_code="USA",
-        save_to_file=False,
-        log_level="critical",
-        measure_power_secs=15,
-        allow_multiple_runs=True,
-    )
-    estimator.start()
-    return estimator

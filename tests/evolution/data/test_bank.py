@@ -197,14 +197,13 @@ def test_the_number_of_workers_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_a_spawned_worker_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    network, images = [(SPACES["nb_macro"](None), 0)], DATASETS["noise-cifar10"](None)
-    Bank(tmp_path / "here").build(network, images)
+    space, images = SPACES["nb_macro"](None), DATASETS["noise-cifar10"](None)
+    networks = [(space, 0), (space, 1)]
+    Bank(tmp_path / "here").build(networks, images)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    (tmp_path / "spawned").mkdir()
-    (done,) = module._in_workers(Bank(tmp_path / "spawned")._jobs(network, images, 1, 0), 1)
-    assert done is not None
-    assert done[0].is_file()
-    assert len(files(tmp_path / "here")) == 1
+    handles = Bank(tmp_path / "spawned").build(networks, images, devices=2)
+    assert all(handle.path.is_file() for handle in handles)
+    assert len(files(tmp_path / "here")) == 2
     assert files(tmp_path / "here") == files(tmp_path / "spawned")
 
 
@@ -436,7 +435,7 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
 
 def test_a_worker_that_dies_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
     networks = [*FOUR[:2], (stacks("deadly"), 1)]
-    with pytest.raises(ResultsError, match="a worker died, perhaps because memory ran out; finished networks are kept"):
+    with pytest.raises(ResultsError, match="a worker died, perhaps because memory ran out; finished networks and"):
         Bank(tmp_path).build(networks, IMAGES, devices=2)
     assert [h.load().instances for h in Bank(tmp_path).build(FOUR[:2], IMAGES)] == [1, 2]
 

@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import kendalltau, rankdata
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.generations import evolve
-from zcbench.evolution.engine.pools import PoolProblem, Table, as_aggregate, outcome, outcomes, run, scaled, vocabulary
-from zcbench.evolution.language.parse import parse
+from zcbench.evolution.engine.pools import PoolProblem, Table, outcome, outcomes, run, scaled, vocabulary
+from zcbench.evolution.language.programs import parse
 from zcbench.evolution.language.variation import Trees
+from zcbench.evolution.study.found import Found
 from zcbench.proxies import PROXIES
 
 WORDS = vocabulary(["params", "naswot", "snip"])
@@ -127,14 +128,14 @@ def test_a_gain_is_paired():
 
 def test_a_found_aggregate_is_one_like_any_other():
     program = parse(WORDS, "mul(params, min(naswot, 0.5))")
-    card = as_aggregate("made", program, "ranks")
+    card = Found(name="made", program=str(program), over="ranks").proxy()
     assert card.members == ("params", "naswot")
     scores = {"params": np.array([3.0, 1.0, np.nan, 2.0]), "naswot": np.array([-1.0, 5.0, 2.0, np.nan])}
     got = card.score(scores)
     np.testing.assert_allclose(got[:2], [1 * 0.5, 0.5 * 0.5])
     assert np.isnan(got[2:]).all()
     lower = next(name for name, proxy in PROXIES.items() if proxy.direction == "lower")
-    turned = as_aggregate("turned", parse(vocabulary([lower]), f"add({lower}, {lower})"), "ranks")
+    turned = Found(name="turned", program=f"add({lower}, {lower})", over="ranks").proxy()
     np.testing.assert_allclose(turned.score({lower: np.array([1.0, 2.0])}), [2, 1])
 
 

@@ -4,6 +4,7 @@ import csv
 import itertools
 import math
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from zcbench.errors import ProgramError
-from zcbench.evolution.language.primitives import KINDS, PRIMITIVES, Primitive, ShapeError
+from zcbench.evolution.language.primitives import PRIMITIVES, Kind, Primitive, ShapeError
 from zcbench.proxies.eznas_a import _score
 from zcbench.tools.primitives import page
 
@@ -237,7 +238,7 @@ def test_any_numbers_give_a_result_and_stay_as_they_are(primitive: Primitive, pa
 def test_kinds_are_what_the_function_gives(primitive: Primitive) -> None:
     values = {"tensor": randn(4, 4, 4), "mask": (randn(4, 4, 4, seed=1) > 0).float(), "scalar": randn(4).double()}
     taken = 0
-    for kinds in itertools.product(KINDS, repeat=primitive.arity):
+    for kinds in itertools.product(get_args(Kind), repeat=primitive.arity):
         try:
             kind = primitive.kind(*kinds)
         except ProgramError:

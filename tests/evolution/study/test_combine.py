@@ -285,7 +285,7 @@ def test_programs_are_read_and_registered(done):
         assert register(path) == name == path.stem  # the command line and the study both register the file
         assert set(AGGREGATES[name].members) <= set(PROXIES)
     frame = pd.read_parquet(Path(config.out, "outcomes.parquet"))
-    assert frame.to_dict("records") == [outcome.flat() for outcome in found.outcomes]
+    assert frame.to_dict("records") == [vars(outcome) for outcome in found.outcomes]
 
 
 def test_it_goes_on_and_is_not_taken_for_another(config, results):

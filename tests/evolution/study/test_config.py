@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import zcbench
-from zcbench.__main__ import _evolve_config, _parser, _with_studies
+from zcbench.__main__ import COMMANDS
 from zcbench.bench.study.config import describe, searches, studies
+from zcbench.cli.parser import main_parser, settings
+from zcbench.cli.parser import parse as parse_command
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
-from zcbench.evolution.language.parse import parse
+from zcbench.evolution.language.programs import parse
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import STATISTICS
 from zcbench.evolution.study.resolve import check
@@ -22,9 +24,8 @@ EVERY = sorted(searches())
 
 
 def loaded(name):
-    return [
-        _evolve_config(_parser().parse_args(each)["evolve"]) for each in _with_studies(["evolve", "--config", name])
-    ]
+    parser = main_parser(COMMANDS, "0")
+    return [settings(EvolveConfig, given) for given in parse_command(parser, ["evolve", "--config", name])]
 
 
 def test_the_searches_are_there():

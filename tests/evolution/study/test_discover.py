@@ -203,10 +203,14 @@ def test_files_say_what_was_found(search):
     generations = pd.read_parquet(Path(config.out, "generations.parquet"))
     assert generations.to_dict("records") == [dataclasses.asdict(record) for record in discovery.state.records]
     best = discovery.candidates[:KEPT]
-    assert set(files(config.out)) == {f"{candidate.name}.json" for candidate in best}
+    assert set(files(config.out)) == {f"{candidate.found.name}.json" for candidate in best}
     for candidate in best:
-        found = read(Path(config.out, "programs", f"{candidate.name}.json"))
-        assert (found.name, found.program, found.direction) == (candidate.name, candidate.program, candidate.direction)
+        found = read(Path(config.out, "programs", f"{candidate.found.name}.json"))
+        assert (found.name, found.program, found.direction) == (
+            candidate.found.name,
+            candidate.found.program,
+            candidate.found.direction,
+        )
         assert (found.batch_size, found.to_scalar, found.aggregation) == (2, "l2", "depth")
         assert found.recipe["tau"] == candidate.tau
         assert found.recipe["engine"]["seed"] == 1
@@ -216,7 +220,7 @@ def test_a_program_file_scores_as_the_search_did(search):
     """Its tau on the pool, from new networks that are scored as by a proxy, equals that of the search."""
     config = search(batch_sizes=[2], seeds=[3])
     candidate = discover(config).candidates[0]
-    card = read(Path(config.out, "programs", f"{candidate.name}.json")).proxy()
+    card = read(Path(config.out, "programs", f"{candidate.found.name}.json")).proxy()
     space, images = SPACES["small"](None), DATASETS["cifar10-samples"](None)
     batch = images.probe_batch(2, 3)
     pool = space.sample(8, 0)
@@ -283,12 +287,12 @@ def test_a_program_that_ranks_downwards_says_that_lower_is_better(search):
     """A program and its inverse have the same |tau|; their files state the direction."""
     start = ["numel(T3)", "inv(numel(T3))"]
     config = search({"generations": 0, "start": start, "population": 4})
-    found = {c.program: c for c in discover(config).candidates}
+    found = {c.found.program: c for c in discover(config).candidates}
     up, down = (found[text] for text in start)
     assert up.fitness == down.fitness > 0
     assert list(up.tau.values()) == [-t for t in down.tau.values()]
-    assert (up.direction, down.direction) == ("higher", "lower")
-    assert read(Path(config.out, "programs", f"{down.name}.json")).direction == "lower"
+    assert (up.found.direction, down.found.direction) == ("higher", "lower")
+    assert read(Path(config.out, "programs", f"{down.found.name}.json")).direction == "lower"
 
 
 def test_pareto_keeps_small_programs(search):
@@ -439,6 +443,6 @@ def test_threads_are_as_before(search):
 def test_the_best_of_the_last_generation_is_a_candidate(search):
     """A hall of one may hold a program that was lucky early, so the best of the last generation is added."""
     discovery = discover(search({"hall": 1, "generations": 4}))
-    texts = {candidate.program for candidate in discovery.candidates}
+    texts = {candidate.found.program for candidate in discovery.candidates}
     last = max(discovery.state.population, key=lambda item: item[1])[0]
     assert texts == {discovery.state.hall[0][0], last}

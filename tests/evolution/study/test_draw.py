@@ -5,9 +5,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from zcbench.bench.report import figures
 from zcbench.errors import ResultsError
-from zcbench.evolution.language.parse import parse
-from zcbench.evolution.language.programs import Program
-from zcbench.evolution.study.draw import explained, trees
+from zcbench.evolution.language.programs import Program, parse
+from zcbench.evolution.study.draw import trees
 from zcbench.evolution.study.explain import Response, responses
 from zcbench.evolution.study.found import STATISTICS
 
@@ -56,7 +55,7 @@ def test_no_node_lies_on_another_or_leaves_the_picture(program, monkeypatch, tmp
 
 
 def test_a_program_is_drawn_beside_its_response(tmp_path):
-    explained(tmp_path / "x.svg", A, responses(A, draws=4))
+    trees(tmp_path / "x.svg", {"": A}, responses(A, draws=4))
     found = texts(tmp_path / "x.svg")
     assert set(names(A)) <= set(found)
     for label in ("kernel size", "channels", "activation size", "1", "7", "8", "64", "4", "32"):
@@ -65,15 +64,15 @@ def test_a_program_is_drawn_beside_its_response(tmp_path):
 
 
 def test_a_program_without_responses_is_drawn_alone(tmp_path):
-    explained(tmp_path / "x.svg", A, [])
+    trees(tmp_path / "x.svg", {"": A}, [])
     assert sorted(texts(tmp_path / "x.svg")) == names(A)
 
 
 def test_values_that_are_not_finite_are_left_out(tmp_path):
     found = [Response("kernel", k, 16, 8, math.nan if k == 3 else 1.0 * k, math.nan, 0.5) for k in (1, 3, 5)]
-    explained(tmp_path / "x.svg", A, found)
+    trees(tmp_path / "x.svg", {"": A}, found)
     assert "kernel size" in texts(tmp_path / "x.svg")
-    explained(tmp_path / "y.svg", A, [Response("size", 3, 16, s, math.nan, math.nan, 0.0) for s in (4, 8)])
+    trees(tmp_path / "y.svg", {"": A}, [Response("size", 3, 16, s, math.nan, math.nan, 0.0) for s in (4, 8)])
     assert "activation size" in texts(tmp_path / "y.svg")
 
 
@@ -91,7 +90,7 @@ def test_the_largest_program_is_drawn_too(tmp_path):
     assert texts(tmp_path / "x.svg").count("T1G_D") == 128
 
 
-@pytest.mark.parametrize("draw", [lambda path: trees(path, {"it": A}), lambda path: explained(path, A, [])])
+@pytest.mark.parametrize("draw", [lambda path: trees(path, {"it": A}), lambda path: trees(path, {"": A}, [])])
 def test_without_matplotlib_it_says_what_is_missing(draw, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ResultsError, match=r"expected matplotlib, .*zcbench\[report\]"):

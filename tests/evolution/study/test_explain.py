@@ -1,10 +1,15 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
-from zcbench.evolution.language.parse import parse
-from zcbench.evolution.study.explain import VARIED, as_tree, groups, responses
+from zcbench.evolution.language.programs import parse
+from zcbench.evolution.study.explain import VARIED, as_tree, responses
 from zcbench.evolution.study.found import STATISTICS
+
+
+def groups(found):
+    return {factor: list(own) for factor, own in itertools.groupby(found, key=lambda r: r.factor)}
 
 
 def test_the_response_of_counting_programs_is_their_count():

@@ -7,10 +7,10 @@ from zcbench.evolution.engine.fitness import NOTHING
 from zcbench.evolution.engine.generations import Generation, State
 from zcbench.evolution.engine.pools import Outcome
 from zcbench.evolution.language.programs import Program
-from zcbench.evolution.study import report
 from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP, Combination
 from zcbench.evolution.study.discover import Candidate, Discovery
 from zcbench.evolution.study.explain import Response
+from zcbench.evolution.study.found import Found
 from zcbench.evolution.study.report import answers, candidates, combination
 
 LONG = "add(" * 200 + "T1G_D" + ", frobenius(sigmoid(logdet(sign(T1G_D)))))" * 200
@@ -31,17 +31,21 @@ def state(generations=16, population=2000):
     return State(generations - 1, population=[("mean(T3)", [0.5])] * population, records=[record] * generations)
 
 
+def candidate(name, program, *rest):
+    return Candidate(Found(name=name, program=program), *rest)
+
+
 def discovery(pools, program="mean(T3)"):
     tau = {f"nb201 on imagenet16-120, batch {n}, seed 0": (-1) ** n * 0.999 for n in range(pools)}
-    found = [Candidate(f"evolved-{n:06x}", program, 2047, 0.5, 0.6, tau) for n in range(20)]
-    found.append(Candidate("evolved-ffffff", program, 1, NOTHING, -0.25, dict.fromkeys(tau, math.nan)))
+    found = [candidate(f"evolved-{n:06x}", program, 2047, 0.5, 0.6, tau) for n in range(20)]
+    found.append(candidate("evolved-ffffff", program, 1, NOTHING, -0.25, dict.fromkeys(tau, math.nan)))
     return Discovery(state(), found, [], [])
 
 
 @pytest.mark.parametrize("pools", [1, 4, 48])
 @pytest.mark.parametrize("program", ["mean(T3)", LONG])
 def test_programs_fit_100_columns(pools, program):
-    text = printed(candidates(discovery(pools, program)))
+    text = printed(candidates(discovery(pools, program))[0])
     assert "16 generations in 19752 s" in text
     assert "evolved-000000" in text
     assert text.count("evolved-") == 10
@@ -52,21 +56,21 @@ def test_programs_fit_100_columns(pools, program):
 
 def test_every_number_of_a_candidate_stands_in_its_row():
     tau = {"a": 0.125, "b": -0.25}
-    only = Discovery(state(), [Candidate("evolved-123456", "mean(T3)", 2, 0.125, 0.75, tau)], [], [])
-    rows = [line.split() for line in printed(candidates(only)).splitlines()]
+    only = Discovery(state(), [candidate("evolved-123456", "mean(T3)", 2, 0.125, 0.75, tau)], [], [])
+    rows = [line.split() for line in printed(candidates(only)[0]).splitlines()]
     assert ["0.125", "0.750", "2", "+0.12", "-0.25", "evolved-123456", "mean(T3)"] in rows
 
 
 def test_a_program_that_ranks_nothing_says_so():
-    only = Discovery(state(), [Candidate("evolved-1", "mean(T3)", 2, NOTHING, 0.5, {"a": math.nan})], [], [])
-    rows = [line.split() for line in printed(candidates(only)).splitlines()]
+    only = Discovery(state(), [candidate("evolved-1", "mean(T3)", 2, NOTHING, 0.5, {"a": math.nan})], [], [])
+    rows = [line.split() for line in printed(candidates(only)[0]).splitlines()]
     assert ["none", "0.500", "2", "nan", "evolved-1", "mean(T3)"] in rows
     assert math.isnan(only.candidates[0].flat()["fitness"])
 
 
 def test_no_test_is_no_table():
-    assert report.tests(discovery(1)) == []
-    assert report.tests(Discovery(state(), [], [[]], [])) == []
+    assert len(candidates(discovery(1))) == 1
+    assert len(candidates(Discovery(state(), [], [[]], []))) == 1
 
 
 def outcome(what, chosen, pool, tau=-0.987):
