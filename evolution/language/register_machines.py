@@ -16,8 +16,9 @@ from random import Random
 from typing import NamedTuple
 
 from ...errors import ProgramError
+from .parse import parse
 from .primitives import Kind, Primitive
-from .programs import Program, Vocabulary, bottom_up, parse, quoted
+from .programs import Program, Vocabulary, bottom_up, quoted
 
 STATICS = range(22)
 TENSORS = range(22, 102)

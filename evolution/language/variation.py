@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import Literal
 
 from ...errors import ProgramError
+from .parse import parse
 from .primitives import Kind
-from .programs import Program, Vocabulary, parse
+from .programs import Program, Vocabulary
 
 #: Kind of a subtree that can be replaced by another of the same sort. A mask counts as a tensor.
 Sort = Literal["tensor", "scalar"]

@@ -20,8 +20,9 @@ from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import TERMINALS, Collection, collect, needs
 from ..engine.pools import CONSTANTS, PoolScore, vocabulary
 from ..language import primitives
+from ..language.parse import parse
 from ..language.primitives import PRIMITIVES
-from ..language.programs import Program, Vocabulary, parse
+from ..language.programs import Program, Vocabulary
 
 #: Version of the format of program files.
 FORMAT = 1

@@ -9,7 +9,8 @@ from rich.table import Table
 from ...bench.report.figures import available
 from ...errors import ResultsError
 from ..engine.generations import State
-from ..language.programs import Program, parse
+from ..language.parse import parse
+from ..language.programs import Program
 from .combine import combine
 from .config import EvolveConfig
 from .discover import KEPT, discover

@@ -12,8 +12,9 @@ import torch
 from zcbench.evolution.data import evaluation as module
 from zcbench.evolution.data.evaluation import Plan
 from zcbench.evolution.data.statistics import Group, Statistics
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES, ShapeError
-from zcbench.evolution.language.programs import Program, Vocabulary, parse
+from zcbench.evolution.language.programs import Program, Vocabulary
 from zcbench.evolution.language.variation import Trees
 
 TERMINALS = ("T1_D", "T2_D", "T3")

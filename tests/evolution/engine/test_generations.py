@@ -13,8 +13,9 @@ from zcbench.errors import ConfigError, ProgramError, ResultsError
 from zcbench.evolution.engine.config import EngineConfig, check_engine
 from zcbench.evolution.engine.fitness import NOTHING
 from zcbench.evolution.engine.generations import evolve
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
-from zcbench.evolution.language.programs import Program, Vocabulary, parse
+from zcbench.evolution.language.programs import Program, Vocabulary
 from zcbench.evolution.language.variation import Trees
 
 TERMINALS = dict.fromkeys(["T1_D", "T2_D", "T3"], "tensor")

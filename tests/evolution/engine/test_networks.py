@@ -13,8 +13,9 @@ from zcbench.evolution.data.workers import Workers
 from zcbench.evolution.engine import networks as module
 from zcbench.evolution.engine.fitness import fitness
 from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Scoring
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
-from zcbench.evolution.language.programs import Vocabulary, parse
+from zcbench.evolution.language.programs import Vocabulary
 
 WORDS = Vocabulary(dict.fromkeys(["T1_D", "T2_D", "T3"], "tensor"), PRIMITIVES)
 

@@ -8,7 +8,7 @@ from scipy.stats import kendalltau, rankdata
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.generations import evolve
 from zcbench.evolution.engine.pools import PoolProblem, Table, outcome, outcomes, run, scaled, vocabulary
-from zcbench.evolution.language.programs import parse
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.variation import Trees
 from zcbench.evolution.study.found import Found
 from zcbench.proxies import PROXIES

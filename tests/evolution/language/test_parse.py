@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zcbench.errors import ProgramError
+from zcbench.evolution.language.parse import LONGEST_TEXT, parse
 from zcbench.evolution.language.primitives import PRIMITIVES, Kind
-from zcbench.evolution.language.programs import LONGEST_TEXT, Vocabulary, parse
+from zcbench.evolution.language.programs import Vocabulary
 
 TERMINALS: dict[str, Kind] = {
     **dict.fromkeys(("T1_D", "T1G_D", "T2_N", "T3", "T4_P", "FLAT"), "tensor"),

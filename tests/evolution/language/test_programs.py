@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from zcbench.errors import ProgramError
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES, Kind, Primitive, ShapeError
-from zcbench.evolution.language.programs import Program, Vocabulary, parse
+from zcbench.evolution.language.programs import Program, Vocabulary
 
 TERMINALS: dict[str, Kind] = {
     **dict.fromkeys(("T1_D", "T1G_D", "T2_N", "T3", "T4_P", "FLAT"), "tensor"),

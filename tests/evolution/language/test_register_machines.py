@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zcbench.errors import ProgramError
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.language.primitives import PRIMITIVES
-from zcbench.evolution.language.programs import Vocabulary, parse
+from zcbench.evolution.language.programs import Vocabulary
 from zcbench.evolution.language.register_machines import SCALARS, STATICS, TENSORS, Instruction, Machines, Sequential
 
 NAMES = [f"T{i}" for i in range(22)]

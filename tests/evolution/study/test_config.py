@@ -14,7 +14,7 @@ from zcbench.cli.parser import main_parser, settings
 from zcbench.cli.parser import parse as parse_command
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
-from zcbench.evolution.language.programs import parse
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import STATISTICS
 from zcbench.evolution.study.resolve import check

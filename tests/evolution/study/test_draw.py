@@ -5,7 +5,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from zcbench.bench.report import figures
 from zcbench.errors import ResultsError
-from zcbench.evolution.language.programs import Program, parse
+from zcbench.evolution.language.parse import parse
+from zcbench.evolution.language.programs import Program
 from zcbench.evolution.study.draw import trees
 from zcbench.evolution.study.explain import Response, responses
 from zcbench.evolution.study.found import STATISTICS

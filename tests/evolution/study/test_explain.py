@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from zcbench.evolution.language.programs import parse
+from zcbench.evolution.language.parse import parse
 from zcbench.evolution.study.explain import VARIED, as_tree, responses
 from zcbench.evolution.study.found import STATISTICS
 
