@@ -50,11 +50,10 @@ class Case:
         proxy: Name of the proxy.
         reference: Name of the authors' function, as in `values.csv`.
         variant: Settings of the authors' function, as in `values.csv`.
-        dtype: Type of network and batch.
         tolerance: Largest explained relative difference, for networks of one cell per stage and of five.
-        compute: Function from a probe to our value.
-        scale: Reference proxy whose size the round-off is proportional to, None for the value itself.
-        stands_for_nan: Value that the authors' code returns for NaN.
+        compute: Function from a probe to our value; the proxy by default.
+        dtype: Type of network and batch.
+        scale: Reference proxy whose size the round-off is proportional to; empty for the value itself.
         batch: Only kind of images that the case is for: `one`, `noise` or `data`; empty for any.
         without: Text in the name or architecture of networks that the case is not for.
     """
@@ -62,11 +61,10 @@ class Case:
     proxy: str
     reference: str
     variant: str
-    dtype: torch.dtype
     tolerance: tuple[float, float]
-    compute: Callable[[Probe], float]
-    scale: str | None = None
-    stands_for_nan: float | None = None
+    compute: Callable[[Probe], float] | None = None
+    dtype: torch.dtype = torch.float32
+    scale: str = ""
     batch: str = ""
     without: str = ""
 
@@ -121,20 +119,6 @@ _PARTICULAR = {
 }
 
 
-def _case(
-    proxy: str,
-    reference: str,
-    variant: str,
-    tolerance: tuple[float, float],
-    compute: Callable[[Probe], float] | None = None,
-    dtype: torch.dtype = torch.float32,
-    **options: Any,
-) -> Case:
-    allowed = _PARTICULAR.get((proxy, dtype), tolerance)
-    function, nan = compute or PROXIES[proxy].function, _STANDS_FOR_NAN.get(proxy)
-    return Case(proxy, reference, variant, dtype, allowed, function, stands_for_nan=nan, **options)
-
-
 def _both(
     proxy: str,
     reference: str,
@@ -142,98 +126,16 @@ def _both(
     compute: Callable[[Probe], float] | None = None,
     single: tuple[float, float] = _SINGLE,
     **options: Any,
-) -> Iterator[Case]:
-    """Yield a case in float64 and one in float32, whose tolerance is `single`."""
-    for dtype, tolerance in ((torch.float64, _DOUBLE), (torch.float32, single)):
-        yield _case(proxy, reference, f"{variant}{dtype}".replace("torch.", ""), tolerance, compute, dtype, **options)
+) -> list[Case]:
+    """Return a case in float64 and one in float32, whose tolerance is `single`."""
+    return [
+        Case(proxy, reference, f"{variant}{name}", tolerance, compute, dtype, **options)
+        for name, dtype, tolerance in (("float64", torch.float64, _DOUBLE), ("float32", torch.float32, single))
+    ]
 
 
-def _cases() -> Iterator[Case]:
-    families = (_gradients, _activations, _kernels, _counts, _zen, _eznas, _az_nas)
-    return itertools.chain.from_iterable(family() for family in families)
-
-
-def _gradients() -> Iterator[Case]:
-    for name in ("grad_norm", "snip", "jacob_cov", "l2_norm", "synflow", "epe_nas", "fisher", "gradsign"):
-        yield from _both(name, name)
-    yield from _both("jacob_cov", "jacov")
-    yield from _both("synflow.bn", "synflow_bn")
-    yield _case("synflow", "synflow", "naslib_before_log", _DOUBLE)
-    yield from _both("zico", "zico", "2_batches_of_8.")
-    yield from _both("zico.b4", "zico", "4_batches_of_4.")
-    # These are sums of signed terms that cancel, so their round-off is proportional to another score.
-    yield from _both("plain", "plain", scale="snip")
-    yield from _both("grasp", "grasp", scale="grad_norm")
-
-
-def _activations() -> Iterator[Case]:
-    yield from _both("naswot", "nwot", "relu_modules_only.")
-    yield from _both("naswot.as_released", "nwot", "reluconvbn_containers_hooked_too.")
-    yield _case("naswot", "naswot_hook_logdet", "relu_modules_only", _COUNTS)
-    yield _case("naswot.as_released", "naswot_hook_logdet", "as_released_containers_hooked_too", _COUNTS)
-    yield from _both("naswot_conv.eval", "nwot_conv", "alethiometer.eval.")
-    given_patterns = Tap(Forward(graph=False), at=relus, reduce=PATTERNS.reduce)
-    yield _case("swap", "swap", "weights_as_given", _FLIPS, partial(swap, patterns=given_patterns))
-    yield _case("near", "near", "start_row_0", (1e-4, 1e-3))
-    yield from _both("meco.as_released", "meco")
-    # The reference builds modules for the operation `none` and draws channels for them too.
-    yield _case("meco.opt", "meco_opt", "random_seed0.float32", (1e-3, 1e-3), _meco_opt_as_drawn, without="none")
-
-
-def _kernels() -> Iterator[Case]:
-    yield from _both("ntk_condition", "te_nas_ntk_cond", "train.")
-    yield from _both("ntk_condition.eval", "te_nas_ntk_cond", "eval.")
-    yield from _both("ntk_trace.as_released", "hnas_ntk_trace")
-    yield from _both(
-        "hnas.as_released", "hnas_condnum", compute=lambda probe: condition(kernel_as_released(probe)), without=_DEAD
-    )
-    yield _case(
-        "vkdnw.as_released",
-        "vkdnw_entropy",
-        "weights_as_given.p1.float64",
-        (2e-4, 2e-4),  # the constants of the reference are float16, and so is their arithmetic
-        partial(entropy_as_released, forward=Forward(inputs=("noise",), mode="eval")),
-        torch.float64,
-        batch="noise",
-        without=_DEAD,
-    )
-
-
-def _counts() -> Iterator[Case]:
-    yield _case("params", "params", "autodl_get_model_infos", _EXACT, partial(_millions, "params"))
-    yield _case("macs", "flops", "autodl_get_model_infos", _EXACT, partial(_millions, "macs"))
-    yield _case("vkdnw_dim", "vkdnw_dim", "weights_as_given.p1", _EXACT)
-
-
-def _zen() -> Iterator[Case]:
-    given = partial(zen, pair=Forward(init="given", inputs=PAIR.inputs, graph=False))
-    yield _case("zen", "zen", "weights_as_given.after_lastact", (1e-5, 1e-4), given)
-    yield _case("zen", "zen", "gaussian_init_seed0.after_lastact", (1e-5, 1e-4))
-    yield _case("zen", "zen", "weights_as_given.after_lastact.float64", _DOUBLE, given, torch.float64)
-
-
-def _eznas() -> Iterator[Case]:
-    for name, drawn in (("eznas_a", SIGNS), ("eznas_a.as_released", SIGNS_AS_RELEASED)):
-        given = partial(eznas_a, signs=dataclasses.replace(drawn, source=Backward(DATA, "ones")))
-        yield _case(name, "eznas_a", "weights_as_given", _LU_ROUND_OFF, given)
-        yield _case(name, "eznas_a", "eznas_init_seed0", _LU_ROUND_OFF, partial(eznas_a, signs=drawn))
-        if name == "eznas_a":
-            yield _case(name, "eznas_a", "weights_as_given.float64", _LU_ROUND_OFF, given, torch.float64)
-    for variant, init in (("weights_as_given", "given"), ("eznas_init_seed0", "kaiming_fan_out")):
-        # For sixteen images the float32 of the reference underflows to zero.
-        yield _case("eznas_b", "eznas_b", variant, (5e-3, 5e-2), partial(eznas_b, maps=outputs(init)), batch="one")
-
-
-def _az_nas() -> Iterator[Case]:
-    entropies = {"az_expressivity": az_expressivity, "az_progressivity": az_progressivity}
-    for name, function in {**entropies, "az_trainability": az_trainability}.items():
-        for kind, images in (("data", DATA), ("noise", dataclasses.replace(NOISE, init="given"))):
-            compute = partial(function, forward=images)
-            yield from _both(name, name, "weights_as_given.", compute, (1e-3, 1e-2), batch=kind)
-    for name, function in entropies.items():
-        for kind in ("data", "noise"):
-            compute = partial(function, forward=dataclasses.replace(NOISE, inputs=(kind,)))
-            yield _case(name, name, "kaiming_fanin_seed0.float32", (1e-4, 1e-2), compute, batch=kind)
+def _hnas_condition(probe: Probe) -> float:
+    return condition(kernel_as_released(probe))
 
 
 def _meco_opt_as_drawn(probe: Probe) -> float:
@@ -244,6 +146,93 @@ def _meco_opt_as_drawn(probe: Probe) -> float:
 
 def _millions(name: str, probe: Probe) -> float:
     return PROXIES[name].function(probe) / 1e6
+
+
+_PATTERNS_AS_GIVEN = Tap(Forward(graph=False), at=relus, reduce=PATTERNS.reduce)
+_NOISE_IN_EVAL_MODE = Forward(inputs=("noise",), mode="eval")
+_ZEN_AS_GIVEN = partial(zen, pair=dataclasses.replace(PAIR, init="given"))
+_EZNAS_AS_GIVEN, _RELEASED_AS_GIVEN = (
+    partial(eznas_a, signs=dataclasses.replace(tap, source=Backward(DATA, "ones")))
+    for tap in (SIGNS, SIGNS_AS_RELEASED)
+)
+_AZ_ENTROPIES = {"az_expressivity": az_expressivity, "az_progressivity": az_progressivity}
+_AZ_NAS = {**_AZ_ENTROPIES, "az_trainability": az_trainability}
+_AZ_IMAGES = {"data": DATA, "noise": dataclasses.replace(NOISE, init="given")}
+
+_CASES = (
+    *_both("grad_norm", "grad_norm"),
+    *_both("snip", "snip"),
+    *_both("jacob_cov", "jacob_cov"),
+    *_both("jacob_cov", "jacov"),
+    *_both("l2_norm", "l2_norm"),
+    *_both("epe_nas", "epe_nas"),
+    *_both("fisher", "fisher"),
+    *_both("gradsign", "gradsign"),
+    *_both("synflow", "synflow"),
+    Case("synflow", "synflow", "naslib_before_log", _DOUBLE),
+    *_both("synflow.bn", "synflow_bn"),
+    *_both("zico", "zico", "2_batches_of_8."),
+    *_both("zico.b4", "zico", "4_batches_of_4."),
+    # These are sums of signed terms that cancel, so their round-off is proportional to another score.
+    *_both("plain", "plain", scale="snip"),
+    *_both("grasp", "grasp", scale="grad_norm"),
+    *_both("naswot", "nwot", "relu_modules_only."),
+    *_both("naswot.as_released", "nwot", "reluconvbn_containers_hooked_too."),
+    Case("naswot", "naswot_hook_logdet", "relu_modules_only", _COUNTS),
+    Case("naswot.as_released", "naswot_hook_logdet", "as_released_containers_hooked_too", _COUNTS),
+    *_both("naswot_conv.eval", "nwot_conv", "alethiometer.eval."),
+    Case("swap", "swap", "weights_as_given", _FLIPS, partial(swap, patterns=_PATTERNS_AS_GIVEN)),
+    Case("near", "near", "start_row_0", (1e-4, 1e-3)),
+    *_both("meco.as_released", "meco"),
+    # The reference builds modules for the operation `none` and draws channels for them too.
+    Case("meco.opt", "meco_opt", "random_seed0.float32", (1e-3, 1e-3), _meco_opt_as_drawn, without="none"),
+    *_both("ntk_condition", "te_nas_ntk_cond", "train."),
+    *_both("ntk_condition.eval", "te_nas_ntk_cond", "eval."),
+    *_both("ntk_trace.as_released", "hnas_ntk_trace"),
+    *_both("hnas.as_released", "hnas_condnum", "", _hnas_condition, without=_DEAD),
+    Case(
+        "vkdnw.as_released",
+        "vkdnw_entropy",
+        "weights_as_given.p1.float64",
+        (2e-4, 2e-4),  # the constants of the reference are float16, and so is their arithmetic
+        partial(entropy_as_released, forward=_NOISE_IN_EVAL_MODE),
+        torch.float64,
+        batch="noise",
+        without=_DEAD,
+    ),
+    Case("params", "params", "autodl_get_model_infos", _EXACT, partial(_millions, "params")),
+    Case("macs", "flops", "autodl_get_model_infos", _EXACT, partial(_millions, "macs")),
+    Case("vkdnw_dim", "vkdnw_dim", "weights_as_given.p1", _EXACT),
+    Case("zen", "zen", "weights_as_given.after_lastact", (1e-5, 1e-4), _ZEN_AS_GIVEN),
+    Case("zen", "zen", "gaussian_init_seed0.after_lastact", (1e-5, 1e-4)),
+    Case("zen", "zen", "weights_as_given.after_lastact.float64", _DOUBLE, _ZEN_AS_GIVEN, torch.float64),
+    Case("eznas_a", "eznas_a", "weights_as_given", _LU_ROUND_OFF, _EZNAS_AS_GIVEN),
+    Case("eznas_a", "eznas_a", "eznas_init_seed0", _LU_ROUND_OFF),
+    Case("eznas_a", "eznas_a", "weights_as_given.float64", _LU_ROUND_OFF, _EZNAS_AS_GIVEN, torch.float64),
+    Case("eznas_a.as_released", "eznas_a", "weights_as_given", _LU_ROUND_OFF, _RELEASED_AS_GIVEN),
+    Case("eznas_a.as_released", "eznas_a", "eznas_init_seed0", _LU_ROUND_OFF),
+    # For sixteen images the float32 of the reference underflows to zero.
+    Case("eznas_b", "eznas_b", "weights_as_given", (5e-3, 5e-2), partial(eznas_b, maps=outputs("given")), batch="one"),
+    Case("eznas_b", "eznas_b", "eznas_init_seed0", (5e-3, 5e-2), batch="one"),
+    *(
+        case
+        for name, function in _AZ_NAS.items()
+        for kind, images in _AZ_IMAGES.items()
+        for case in _both(name, name, "weights_as_given.", partial(function, forward=images), (1e-3, 1e-2), batch=kind)
+    ),
+    *(
+        Case(
+            name,
+            name,
+            "kaiming_fanin_seed0.float32",
+            (1e-4, 1e-2),
+            partial(function, forward=dataclasses.replace(NOISE, inputs=(kind,))),
+            batch=kind,
+        )
+        for name, function in _AZ_ENTROPIES.items()
+        for kind in ("data", "noise")
+    ),
+)
 
 
 def load(path: Path) -> Network:
@@ -295,7 +284,7 @@ def signs(folder: Path, net: str) -> dict[str, Tensor]:
 def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Comparison]:
     """Yield the comparisons with all values of a reference folder, or of some of its networks."""
     cases: dict[tuple[str, str], list[Case]] = {}
-    for case in _cases():
+    for case in _CASES:
         cases.setdefault((case.reference, case.variant), []).append(case)
     with (folder / "values.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -321,11 +310,11 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
         drawn = {name: known[name][0] for name in ("noise", "noise2")} | signs(folder, net)
         probe = _probe(folder / "nets" / f"{net}.npz", known[images], drawn, [case for _, case in group], images)
         for row, case in group:
-            expected = _number(row["value"], case.stands_for_nan)
-            value = case.compute(probe)
-            size = sizes.get((net, row["batch"], case.scale or ""), expected)
-            difference = _difference(value, expected, size)
-            yield Comparison(case, net, row["batch"], expected, value, difference, case.tolerance["N5" in net])
+            expected = _number(row["value"], _STANDS_FOR_NAN.get(case.proxy))
+            value = (case.compute or PROXIES[case.proxy].function)(probe)
+            difference = _difference(value, expected, sizes.get((net, row["batch"], case.scale), expected))
+            tolerance = _PARTICULAR.get((case.proxy, case.dtype), case.tolerance)["N5" in net]
+            yield Comparison(case, net, row["batch"], expected, value, difference, tolerance)
 
 
 def _kind(batch: str) -> str:
