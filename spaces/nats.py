@@ -32,7 +32,7 @@ _EVALUATED = {
 }
 # Validation accuracies on CIFAR-10 are of networks that were trained on half of its images. On the other data sets,
 # the same networks have both accuracies.
-_WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
+WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
 #: Number of records above which reading takes more than a second or two.
 _MANY = 400
 
@@ -49,7 +49,7 @@ class Accuracy:
     def label(self) -> str:
         """The description of the accuracy."""
         seeds = "mean over seeds" if self.seed is None else f"seed {self.seed}, where a network was trained with it"
-        return f"{_WORDS[self.kind]} after {self.epochs} epochs, {seeds} (simple release of NATS-Bench)"
+        return f"{WORDS[self.kind]} after {self.epochs} epochs, {seeds} (simple release of NATS-Bench)"
 
     def read(self, record: Mapping[str, Any], task: str) -> float:
         """Return the accuracy of a record in percent; NaN if the record has no such training.
