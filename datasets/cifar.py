@@ -14,12 +14,6 @@ from .files.unpickle import NUMPY, unpickle
 from .images import DATASETS, StoredImages
 from .tasks import TASKS, Task
 
-# Statistics of the 50,000 training images, rounded as in the NAS literature.
-CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)
-CIFAR10_STD = (0.2470, 0.2435, 0.2616)
-CIFAR100_MEAN = (0.5071, 0.4865, 0.4409)
-CIFAR100_STD = (0.2673, 0.2564, 0.2762)
-
 
 class Batches(StoredImages):
     """Images from a pickled batch. The source of the file has the name of the data set."""
@@ -37,8 +31,9 @@ class Cifar10(Batches):
 
     name: str = "cifar10"
     task: Task = TASKS["cifar10"]
-    mean = CIFAR10_MEAN
-    std = CIFAR10_STD
+    # Statistics of the 50,000 training images, rounded as in the NAS literature.
+    mean = (0.4914, 0.4822, 0.4465)
+    std = (0.2470, 0.2435, 0.2616)
 
 
 class Cifar100(Batches):
@@ -47,8 +42,8 @@ class Cifar100(Batches):
     name: str = "cifar100"
     task: Task = TASKS["cifar100"]
     labels_key: ClassVar[str] = "fine_labels"
-    mean = CIFAR100_MEAN
-    std = CIFAR100_STD
+    mean = (0.5071, 0.4865, 0.4409)
+    std = (0.2673, 0.2564, 0.2762)
 
 
 def read_batch(path: Path, labels_key: str, image_size: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -135,10 +135,8 @@ def vertex_widths(matrix: Matrix, outputs: int) -> dict[int, int]:
     """
     inner = range(1, len(matrix) - 1)
     joined = [vertex for vertex in inner if matrix[vertex][-1]]
-    widths = {}
-    for place, vertex in enumerate(joined):
-        share, remainder = divmod(outputs, len(joined))
-        widths[vertex] = share + (place < remainder)
+    share, remainder = divmod(outputs, len(joined) or 1)
+    widths = {vertex: share + (place < remainder) for place, vertex in enumerate(joined)}
     for vertex in reversed(inner):
         if vertex not in widths:
             widths[vertex] = max(widths[target] for target in inner if matrix[vertex][target])

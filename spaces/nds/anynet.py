@@ -59,10 +59,9 @@ class AnyNet(NamedTuple):
 
     def __str__(self) -> str:
         """Return the text, the inverse of `parse`."""
-        lists = [
-            f"{name}={','.join(map(_spell, getattr(self, name)))}" for name in self._fields[1:] if getattr(self, name)
-        ]
-        return f"{self.block}({' '.join(lists)})"
+        lists = {name: getattr(self, name) for name in self._fields[1:]}
+        texts = {name: ",".join(repr(number).removesuffix(".0") for number in lists[name]) for name in lists}
+        return f"{self.block}({' '.join(f'{name}={text}' for name, text in texts.items() if text)})"
 
     def units(self) -> Iterator[Unit]:
         """Yield the blocks from the first to the last."""
@@ -102,10 +101,6 @@ def parse(architecture: str) -> AnyNet:
     if any(unit.groups > unit.hidden or unit.hidden % unit.groups for unit in net.units() if net.bot_muls):
         raise bad_architecture(architecture, "expected num_gs that divide the channels of the bottlenecks")
     return net
-
-
-def _spell(value: float) -> str:
-    return str(int(value)) if int(value) == value else repr(value)
 
 
 def branch(block: str, unit: Unit) -> list[Conv]:
@@ -166,13 +161,7 @@ CIFAR, RESIDUAL, SIMPLE = Stem(3), Stem(7, 2, pool=True), Stem(3, 2)
 
 
 class Network(nn.Module):
-    """A whole network. As in its authors' code, weights are normal, scaled by the size of the output; biases are zero.
-
-    Args:
-        net: Blocks, depths and widths.
-        stem: First layer.
-        num_classes: Number of outputs of the classifier.
-    """
+    """A whole network. As in its authors' code, weights are normal, scaled by the output's size; biases are zero."""
 
     def __init__(self, net: AnyNet, stem: Stem, num_classes: int) -> None:
         super().__init__()
