@@ -122,15 +122,6 @@ def _build(layer: Layer) -> nn.Module:
     return ConvBN(*layer.convolutions()) if layer.changes_shape else nn.Identity()
 
 
-def _blocks(architecture: str, image_size: int) -> Iterator[Block]:
-    """Yield all convolutions of a network."""
-    side = image_size
-    convolutions = (convolution for layer in layers(architecture) for convolution in layer.convolutions())
-    for convolution in (_STEM, *convolutions, _HEAD):
-        yield Block([convolution], side)
-        side = output_side(side, convolution.stride[0])
-
-
 class NasBenchMacro(Space):
     """NAS-Bench-Macro. An index is the eight digits, read as a number of base three."""
 
@@ -170,7 +161,12 @@ class NasBenchMacro(Space):
         With ten classes, the parameters equal those in the file. The file's `flops` do not count the biases of the
         classifier; the multiply-accumulates here count one per class.
         """
-        return sizes(_blocks(architecture, task.image_size), HEAD_CHANNELS, task.num_classes)
+        blocks, side = [], task.image_size
+        convolutions = (convolution for layer in layers(architecture) for convolution in layer.convolutions())
+        for convolution in (_STEM, *convolutions, _HEAD):
+            blocks.append(Block([convolution], side))
+            side = output_side(side, convolution.stride[0])
+        return sizes(blocks, HEAD_CHANNELS, task.num_classes)
 
 
 def _read(path: Path, index: Callable[[str], int]) -> Iterator[tuple[int, list[float]]]:

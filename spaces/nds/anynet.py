@@ -185,19 +185,6 @@ class Network(nn.Module):
         return logits
 
 
-def _blocks(net: AnyNet, stem: Stem, image_size: int) -> Iterator[convolutions.Block]:
-    """Yield all convolutions of a network."""
-    yield convolutions.Block([stem.convolution(net.ws[0])], image_size)
-    side = output_side(image_size, stem.stride)
-    side = output_side(side) if stem.pool else side
-    for unit in net.units():
-        if (projection := shortcut(net.block, unit)) is not None:
-            yield convolutions.Block([projection], side)
-        for convolution in branch(net.block, unit):
-            yield convolutions.Block([convolution], side)
-            side = output_side(side, convolution.stride[0])
-
-
 class NdsAnyNet(Nds):
     """A sweep of plain or residual networks.
 
@@ -245,7 +232,16 @@ class NdsAnyNet(Nds):
     def sizes_of(self, architecture: str, task: Task) -> Sizes:
         """Return the sizes of a network."""
         net = self.net(architecture)
-        return convolutions.sizes(_blocks(net, self.stem, task.image_size), net.ws[-1], task.num_classes)
+        blocks = [convolutions.Block([self.stem.convolution(net.ws[0])], task.image_size)]
+        side = output_side(task.image_size, self.stem.stride)
+        side = output_side(side) if self.stem.pool else side
+        for unit in net.units():
+            if (projection := shortcut(net.block, unit)) is not None:
+                blocks.append(convolutions.Block([projection], side))
+            for convolution in branch(net.block, unit):
+                blocks.append(convolutions.Block([convolution], side))
+                side = output_side(side, convolution.stride[0])
+        return convolutions.sizes(blocks, net.ws[-1], task.num_classes)
 
     def traits(self, architecture: str) -> Mapping[str, float]:
         """Return the number of blocks, and the width of the last block."""
