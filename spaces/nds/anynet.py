@@ -59,9 +59,10 @@ class AnyNet(NamedTuple):
 
     def __str__(self) -> str:
         """Return the text, the inverse of `parse`."""
-        lists = {name: getattr(self, name) for name in self._fields[1:]}
-        texts = {name: ",".join(repr(number).removesuffix(".0") for number in lists[name]) for name in lists}
-        return f"{self.block}({' '.join(f'{name}={text}' for name, text in texts.items() if text)})"
+        lists = [
+            f"{name}={','.join(map(_spell, getattr(self, name)))}" for name in self._fields[1:] if getattr(self, name)
+        ]
+        return f"{self.block}({' '.join(lists)})"
 
     def units(self) -> Iterator[Unit]:
         """Yield the blocks from the first to the last."""
@@ -101,6 +102,10 @@ def parse(architecture: str) -> AnyNet:
     if any(unit.groups > unit.hidden or unit.hidden % unit.groups for unit in net.units() if net.bot_muls):
         raise bad_architecture(architecture, "expected num_gs that divide the channels of the bottlenecks")
     return net
+
+
+def _spell(value: float) -> str:
+    return str(int(value)) if int(value) == value else repr(value)
 
 
 def branch(block: str, unit: Unit) -> list[Conv]:
