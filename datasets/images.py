@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -92,10 +93,6 @@ class StoredImages(ImageDataModule):
     mean: ClassVar[tuple[float, float, float]]
     std: ClassVar[tuple[float, float, float]]
 
-    def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
-        super().__init__(folder, batch_size)
-        self._images: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None
-
     @abstractmethod
     def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return training images `(M, 3, H, W)` uint8 and labels `(M,)`, in the official order.
@@ -104,31 +101,29 @@ class StoredImages(ImageDataModule):
             DataFileError: A file is absent or faulty.
         """
 
+    @functools.cached_property
+    def _images(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        pixels, labels = self.read()
+        expected = (len(labels), *self.task.shape)
+        if pixels.shape != expected or pixels.dtype != np.uint8:
+            raise DataFileError(f"{self.name}: expected uint8 images {expected}, got {pixels.dtype} {pixels.shape}")
+        last = self.task.num_classes - 1
+        if len(labels) and not 0 <= labels.min() <= labels.max() <= last:
+            raise DataFileError(f"{self.name}: expected labels 0 to {last}, got {labels.min()} to {labels.max()}")
+        return pixels, labels
+
     def setup(self, stage: str = "predict") -> None:
         """Read the images once and check them."""
-        if self._images is None:
-            pixels, labels = self.read()
-            expected = (len(labels), *self.task.shape)
-            if pixels.shape != expected or pixels.dtype != np.uint8:
-                raise DataFileError(f"{self.name}: expected uint8 images {expected}, got {pixels.dtype} {pixels.shape}")
-            classes = self.task.num_classes
-            if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
-                raise DataFileError(
-                    f"{self.name}: expected labels 0 to {classes - 1}, got {labels.min()} to {labels.max()}"
-                )
-            self._images = pixels, labels
+        _ = self._images
 
     def pool(self) -> int:
         """Return the number of images in the file, at most 10,000."""
-        self.setup()
-        assert self._images is not None
         return min(len(self._images[1]), POOL)
 
     def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
         """Return distinct images of the pool, normalised, and their labels."""
         # The stream of RandomState never changes. Newer generators may change with a version of numpy.
         chosen = np.random.RandomState(seed).permutation(self.pool())[:count]
-        assert self._images is not None
         pixels, labels = self._images
         return self.normalise(pixels[chosen]), torch.from_numpy(labels[chosen])
 
@@ -139,8 +134,6 @@ class StoredImages(ImageDataModule):
 
     def train_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
         """Return a loader of the training images in their order, normalised, without augmentation."""
-        self.setup()
-        assert self._images is not None
         pixels, labels = self._images
         return DataLoader(TensorDataset(self.normalise(pixels), torch.from_numpy(labels)), batch_size=self.batch_size)
 

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataFileError
-from .cifar import CIFAR10_MEAN, CIFAR10_STD, CIFAR100_MEAN, CIFAR100_STD
+from .cifar import Cifar10, Cifar100
 from .files.registry import locate, sources
 from .images import DATASETS, StoredImages
-from .tasks import TASKS, Task
 
 
 class Samples(StoredImages):
@@ -24,22 +23,16 @@ class Samples(StoredImages):
         return np.stack([_decode(path) for path in paths]), np.asarray(labels)
 
 
-class Cifar10Samples(Samples):
+class Cifar10Samples(Samples, Cifar10):
     """Twenty CIFAR-10 images of the package `foolbox`."""
 
     name: str = "cifar10-samples"
-    task: Task = TASKS["cifar10"]
-    mean = CIFAR10_MEAN
-    std = CIFAR10_STD
 
 
-class Cifar100Samples(Samples):
+class Cifar100Samples(Samples, Cifar100):
     """Twenty CIFAR-100 images of the package `foolbox`."""
 
     name: str = "cifar100-samples"
-    task: Task = TASKS["cifar100"]
-    mean = CIFAR100_MEAN
-    std = CIFAR100_STD
 
 
 def _decode(path: Path) -> NDArray[np.uint8]:

@@ -65,6 +65,10 @@ class Genotype(NamedTuple):
             f"reduce={list(self.reduce)}, reduce_concat={list(self.reduce_concat)})"
         )
 
+    def cell(self, *, reduction: bool) -> tuple[tuple[Edge, ...], tuple[int, ...]]:
+        """Return the edges and the concatenation of one cell."""
+        return self[2:] if reduction else self[:2]
+
 
 def parse_genotype(text: str) -> Genotype:
     """Read the text of a genotype; nothing from it is run.
@@ -85,32 +89,24 @@ def parse_genotype(text: str) -> Genotype:
     try:
         normal, normal_concat, reduce, reduce_concat = found.groups()
         genotype = Genotype(_edges(normal), _nodes(normal_concat), _edges(reduce), _nodes(reduce_concat))
-        check(genotype)
+        _check("normal", *genotype.cell(reduction=False))
+        _check("reduce", *genotype.cell(reduction=True))
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
         raise bad_architecture(text, f"{str(error)[:150]}; expected {_FORM}") from None
     return genotype
 
 
-def check(genotype: Genotype) -> None:
-    """Check that a genotype describes two cells.
-
-    Raises:
-        ValueError: The genotype has an unknown operation, or an impossible edge or concatenation.
-    """
-    for name, edges, concat in (
-        ("normal", genotype.normal, genotype.normal_concat),
-        ("reduce", genotype.reduce, genotype.reduce_concat),
-    ):
-        if not edges or len(edges) % 2:
-            raise ValueError(f"{name} has {len(edges)} edges, not two for every node")
-        for place, (operation, source) in enumerate(edges):
-            if operation not in OPERATIONS:
-                raise ValueError(f"unknown operation '{str(operation)[:40]}'")
-            if type(source) is not int or not 0 <= source < 2 + place // 2:
-                raise ValueError(f"{name} node {2 + place // 2} reads node {str(source)[:20]}")
-        known = range(2, 2 + len(edges) // 2)
-        if not concat or len(set(concat)) < len(concat) or not set(concat) <= set(known):
-            raise ValueError(f"{name}_concat is {str(list(concat))[:60]}, but the nodes are {list(known)}")
+def _check(name: str, edges: tuple[Edge, ...], concat: tuple[int, ...]) -> None:
+    if not edges or len(edges) % 2:
+        raise ValueError(f"{name} has {len(edges)} edges, not two for every node")
+    for place, (operation, source) in enumerate(edges):
+        if operation not in OPERATIONS:
+            raise ValueError(f"unknown operation '{str(operation)[:40]}'")
+        if type(source) is not int or not 0 <= source < 2 + place // 2:
+            raise ValueError(f"{name} node {2 + place // 2} reads node {str(source)[:20]}")
+    known = range(2, 2 + len(edges) // 2)
+    if not concat or len(set(concat)) < len(concat) or not set(concat) <= set(known):
+        raise ValueError(f"{name}_concat is {str(list(concat))[:60]}, but the nodes are {list(known)}")
 
 
 def _edges(text: str) -> tuple[Edge, ...]:
@@ -258,8 +254,7 @@ class Cell(nn.Module):
 
     def __init__(self, genotype: Genotype, place: Place, style: Style) -> None:
         super().__init__()
-        edges = genotype.reduce if place.reduction else genotype.normal
-        self.concat = genotype.reduce_concat if place.reduction else genotype.normal_concat
+        edges, self.concat = genotype.cell(reduction=place.reduction)
         self.preprocess0 = (
             FactorizedReduce(place.before, place.width, style)
             if place.after_reduction
@@ -302,27 +297,18 @@ class Skeleton(NamedTuple):
         for position in range(self.depth):
             reduction = position in {self.depth // 3, 2 * self.depth // 3}
             width *= 2 if reduction else 1
-            yield Place(before, last, width, reduction, reduced)
-            before, last, reduced = last, width * len(self._concat(reduction)), reduction
+            place = Place(before, last, width, reduction, reduced)
+            yield place
+            before, last, reduced = last, self.outputs(place), reduction
 
-    @property
-    def outputs(self) -> int:
-        """The number of channels after the last cell."""
-        *_, place = self.places()
-        return place.width * len(self._concat(place.reduction))
-
-    def _concat(self, reduction: bool) -> tuple[int, ...]:
-        return self.genotype.reduce_concat if reduction else self.genotype.normal_concat
+    def outputs(self, place: Place) -> int:
+        """Return the number of channels after a cell."""
+        _, concat = self.genotype.cell(reduction=place.reduction)
+        return place.width * len(concat)
 
 
 class Network(nn.Module):
-    """A whole network without the auxiliary head, which only training uses.
-
-    Args:
-        skeleton: Genotype, width, depth and stem.
-        num_classes: Number of outputs of the classifier.
-        style: Style of the code base.
-    """
+    """A whole network without the auxiliary head, which only training uses."""
 
     def __init__(self, skeleton: Skeleton, num_classes: int, style: Style = DARTS) -> None:
         super().__init__()
@@ -331,9 +317,10 @@ class Network(nn.Module):
         if others:
             layers += [nn.ReLU(), others[0].build(), nn.BatchNorm2d(others[0].outputs)]
         self.stems = nn.ModuleList([nn.Sequential(*layers), *(ReLUConvBN([third]) for third in others[1:])])
-        self.cells = nn.ModuleList(Cell(skeleton.genotype, place, style) for place in skeleton.places())
+        places = list(skeleton.places())
+        self.cells = nn.ModuleList(Cell(skeleton.genotype, place, style) for place in places)
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(skeleton.outputs, num_classes)
+        self.classifier = nn.Linear(skeleton.outputs(places[-1]), num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(N, 3, H, W)` to logits `(N, num_classes)`."""
@@ -351,26 +338,24 @@ def sizes(
 ) -> Sizes:
     """Return the sizes of a network without building it.
 
-    Args:
-        skeleton: Genotype, width, depth and stem.
-        num_classes: Number of outputs of the classifier.
-        image_size: Side of a square image in pixels.
-        style: Style of the code base.
-        auxiliary: Whether to count the parameters of the auxiliary head, as records of trainings do.
+    If `auxiliary`, the parameters of the auxiliary head count too, as in records of trainings.
     """
-    params, macs = convolutions.sizes(_blocks(skeleton, image_size, style), skeleton.outputs, num_classes)
-    return Sizes(params + (_auxiliary(skeleton, num_classes) if auxiliary else 0), macs)
-
-
-def _blocks(skeleton: Skeleton, image_size: int, style: Style) -> Iterator[Block]:
-    """Yield all blocks of a network."""
+    places = list(skeleton.places())
+    network: list[Block] = []
     before = last = image_size
     for convolution in skeleton.stem():
-        yield Block([convolution], last)
+        network.append(Block([convolution], last))
         before, last = last, output_side(last, convolution.stride[0])
-    for place in skeleton.places():
-        yield from _cell_blocks(skeleton.genotype, place, before, last, style)
+    for place in places:
+        network += _cell_blocks(skeleton.genotype, place, before, last, style)
         before, last = last, output_side(last) if place.reduction else last
+    params, macs = convolutions.sizes(network, skeleton.outputs(places[-1]), num_classes)
+    if auxiliary:
+        # The head reads the cell at two thirds of the depth. For ImageNet, no batch norm follows its 2 x 2 convolution.
+        inputs = skeleton.outputs(places[2 * skeleton.depth // 3])
+        norms = 2 * 128 + (2 * 768 if skeleton.form == "cifar" else 0)
+        params += inputs * 128 + 128 * 768 * 4 + norms + (768 + 1) * num_classes
+    return Sizes(params, macs)
 
 
 def _cell_blocks(genotype: Genotype, place: Place, before: int, last: int, style: Style) -> Iterator[Block]:
@@ -380,7 +365,8 @@ def _cell_blocks(genotype: Genotype, place: Place, before: int, last: int, style
     else:
         yield Block([Conv(place.before, place.width, (1, 1))], before)
     yield Block([Conv(place.last, place.width, (1, 1))], last)
-    for operation, source in genotype.reduce if place.reduction else genotype.normal:
+    edges, _ = genotype.cell(reduction=place.reduction)
+    for operation, source in edges:
         stride = 2 if place.reduction and source < 2 else 1
         side = output_side(last) if place.reduction and source >= 2 else last
         if operation == "skip_connect" and stride == 2:
@@ -395,13 +381,3 @@ def _reduction(inputs: int, outputs: int, side: int, style: Style, affine: bool 
     half = [Conv(inputs, outputs // 2, (1, 1), (2, 2))]
     yield Block(half, side, affine)
     yield Block(half, side if style.padded else side - 1, affine)
-
-
-def _auxiliary(skeleton: Skeleton, num_classes: int) -> int:
-    """Return the parameters of the auxiliary head, which reads the cell at two thirds of the depth."""
-    position = 2 * skeleton.depth // 3
-    place = list(skeleton.places())[position]
-    inputs = place.width * len(skeleton.genotype.reduce_concat)
-    # The head for ImageNet has no batch norm after its 2 x 2 convolution.
-    norms = 2 * 128 + (2 * 768 if skeleton.form == "cifar" else 0)
-    return inputs * 128 + 128 * 768 * 4 + norms + (768 + 1) * num_classes

@@ -31,8 +31,25 @@ class DartsCells(ListedSpace):
 
     style: Style
     width: int
-    depth: int
+    depth = 8
     operations: tuple[str, ...]
+    #: Names of the columns with the genotype and the accuracy, and whether the file begins with them.
+    columns: tuple[str, str]
+    has_header = True
+    #: Whether a network may occur twice in the file. Its first row counts.
+    repeated = False
+
+    def read_table(self) -> Table:
+        """Read genotypes and accuracies."""
+        path = find(self.name.replace("_", "-"), self.folder)
+        genotype, accuracy = self.columns
+        rows = read_csv(
+            path,
+            self.columns,
+            lambda row: (self.canonical(row[genotype]), [number(row[accuracy])]),
+            header=None if self.has_header else self.columns,
+        )
+        return table(path, [f"cifar10/{which}" for which in self.truths["cifar10"]], rows, repeated=self.repeated)
 
     def canonical(self, architecture: str) -> str:
         """Return the genotype in the spelling of the table."""
@@ -56,14 +73,12 @@ class DartsCells(ListedSpace):
 
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network, without an auxiliary head, in PyTorch's default initialisation."""
-        return Network(self._skeleton(architecture), task.num_classes, self.style)
+        return Network(Skeleton(self.genotype(architecture), self.width, self.depth), task.num_classes, self.style)
 
     def sizes_of(self, architecture: str, task: Task) -> Sizes:
         """Return the sizes of a network."""
-        return sizes(self._skeleton(architecture), task.num_classes, task.image_size, self.style)
-
-    def _skeleton(self, architecture: str) -> Skeleton:
-        return Skeleton(self.genotype(architecture), self.width, self.depth)
+        skeleton = Skeleton(self.genotype(architecture), self.width, self.depth)
+        return sizes(skeleton, task.num_classes, task.image_size, self.style)
 
 
 class DartsTrained(DartsCells):
@@ -81,17 +96,9 @@ class DartsTrained(DartsCells):
     }
     style = DARTS
     width = 16
-    depth = 8
     operations = ("none", *OPERATIONS)
-
-    def read_table(self) -> Table:
-        """Read genotypes and accuracies from a table without a header."""
-        path = find("darts-trained", self.folder)
-        columns = ("genotype", "accuracy")
-        rows = read_csv(
-            path, columns, lambda row: (self.canonical(row["genotype"]), [number(row["accuracy"])]), header=columns
-        )
-        return table(path, ["cifar10/valid-200"], rows)
+    columns = ("genotype", "accuracy")
+    has_header = False
 
 
 class NasBench301(DartsCells):
@@ -107,18 +114,9 @@ class NasBench301(DartsCells):
     }
     style = NASLIB
     width = 32
-    depth = 8
     operations = OPERATIONS
-
-    def read_table(self) -> Table:
-        """Read genotypes and accuracies. A few networks are in both of NASLib's lists; their first row counts."""
-        path = find("nb301", self.folder)
-        rows = read_csv(
-            path,
-            ("genotype", "val_accuracy"),
-            lambda row: (self.canonical(row["genotype"]), [number(row["val_accuracy"])]),
-        )
-        return table(path, ["cifar10/surrogate-valid"], rows, repeated=True)
+    columns = ("genotype", "val_accuracy")
+    repeated = True  # a few networks are in both of NASLib's lists
 
 
 SPACES.add(DartsTrained.name, DartsTrained)

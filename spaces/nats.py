@@ -15,7 +15,7 @@ from ..datasets.files.unpickle import RECORDS, unpickle
 from ..errors import DataFileError
 from ..progress import Progress
 from .space import Truth
-from .table import Table, converted, entry, table
+from .table import converted, entry, table
 
 #: Version of the reader, which goes up when the same records give another table.
 VERSION = 1
@@ -32,7 +32,7 @@ _EVALUATED = {
 }
 # Validation accuracies on CIFAR-10 are of networks that were trained on half of its images. On the other data sets,
 # the same networks have both accuracies.
-_WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
+WORDS = {"test": "test accuracy", "valid": "validation accuracy"}
 #: Number of records above which reading takes more than a second or two.
 _MANY = 400
 
@@ -49,7 +49,7 @@ class Accuracy:
     def label(self) -> str:
         """The description of the accuracy."""
         seeds = "mean over seeds" if self.seed is None else f"seed {self.seed}, where a network was trained with it"
-        return f"{_WORDS[self.kind]} after {self.epochs} epochs, {seeds} (simple release of NATS-Bench)"
+        return f"{WORDS[self.kind]} after {self.epochs} epochs, {seeds} (simple release of NATS-Bench)"
 
     def read(self, record: Mapping[str, Any], task: str) -> float:
         """Return the accuracy of a record in percent; NaN if the record has no such training.
@@ -74,14 +74,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Release:
-    """The release of one space.
-
-    Attributes:
-        source: Name of the data source; its first file lies in the folder of the records.
-        accuracies: Accuracies by name.
-        index: Function that returns the index of an architecture.
-        size: Number of networks in the space.
-    """
+    """The release of one space. The first file of its source lies in the folder of the records."""
 
     source: str
     accuracies: Mapping[str, Accuracy]
@@ -104,7 +97,8 @@ class Release:
                 f"data folder {records} has no records: unpack the simple release of NATS-Bench there, see "
                 "https://github.com/D-X-Y/NATS-Bench"
             )
-        found = converted(paths, "records", VERSION, lambda: self._read(records, paths))
+        names = [f"{task}/{which}" for task in TASKS for which in self.accuracies]
+        found = converted(paths, "records", VERSION, lambda: table(records, names, self._rows(paths)))
         column = found.columns[f"{task}/{which}"]
         accuracy = self.accuracies[which]
         if accuracy.seed is None and np.isnan(column).any():
@@ -116,26 +110,19 @@ class Release:
         at_hand = "" if known == self.size else f", {known} of {self.size} networks at hand"
         return Truth(f"{task}/{which}", accuracy.label + at_hand, values)
 
-    def _read(self, folder: Path, paths: list[Path]) -> Table:
-        names = [(task, which) for task in TASKS for which in self.accuracies]
-
+    def _rows(self, paths: list[Path]) -> Iterator[tuple[str, list[float]]]:
+        """Yield the network of each record, and its accuracies by task and name."""
         with Progress(f"reading {len(paths)} records", len(paths), shown=len(paths) > _MANY) as progress:
-
-            def rows() -> Iterator[tuple[str, list[float]]]:
-                for path in paths:
-                    yield self._row(path, names)
-                    progress.advance(1)
-
-            return table(folder, [f"{task}/{which}" for task, which in names], rows())
-
-    def _row(self, path: Path, names: list[tuple[str, str]]) -> tuple[str, list[float]]:
-        record = unpickle(path, RECORDS)
-        with entry(path, "", "a record of trainings"):
-            texts = {str(trainings["arch_str"]) for trainings in record.values()}
-            if len(texts) != 1:
-                raise ValueError(f"trainings of {len(texts)} networks")
-            (architecture,) = texts
-            index = self.index(architecture)
-            if index != int(path.name.partition(".")[0]):
-                raise ValueError(f"it is network {index}")
-            return architecture, [self.accuracies[which].read(record, task) for task, which in names]
+            for path in paths:
+                record = unpickle(path, RECORDS)
+                with entry(path, "", "a record of trainings"):
+                    texts = {str(trainings["arch_str"]) for trainings in record.values()}
+                    if len(texts) != 1:
+                        raise ValueError(f"trainings of {len(texts)} networks")
+                    (architecture,) = texts
+                    index = self.index(architecture)
+                    if index != int(path.name.partition(".")[0]):
+                        raise ValueError(f"it is network {index}")
+                    row = [known.read(record, task) for task in TASKS for known in self.accuracies.values()]
+                yield architecture, row
+                progress.advance(1)

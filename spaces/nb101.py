@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -94,17 +95,11 @@ def prune(matrix: Matrix, operations: Sequence[str]) -> Spec:
     Raises:
         ArchitectureError: No path leads from input to output.
     """
-    last = len(operations) - 1
-    reached, reaching = {0}, {last}
-    for vertex in range(1, last + 1):
-        if any(matrix[source][vertex] for source in reached):
-            reached.add(vertex)
-    for vertex in reversed(range(last)):
-        if any(matrix[vertex][target] for target in reaching):
-            reaching.add(vertex)
-    if last not in reached:
+    count = len(operations)
+    walks = np.linalg.matrix_power(np.eye(count, dtype=int) + np.asarray(matrix), count)
+    if not walks[0, -1]:
         raise bad_architecture(text(matrix, operations), "no path from input to output")
-    kept = sorted(reached & reaching)
+    kept = [vertex for vertex in range(count) if walks[0, vertex] and walks[vertex, -1]]
     return Spec([[matrix[s][t] for t in kept] for s in kept], [operations[vertex] for vertex in kept])
 
 
@@ -118,15 +113,9 @@ def spec_hash(matrix: Matrix, operations: Sequence[str]) -> str:
     targets = [[t for t in vertices if matrix[vertex][t]] for vertex in vertices]
     hashes = [_md5(str((len(targets[v]), len(sources[v]), _LABELS[operations[v]]))) for v in vertices]
     for _ in vertices:
-        hashes = [
-            _md5(f"{_joined(hashes, before)}|{_joined(hashes, after)}|{own}")
-            for before, after, own in zip(sources, targets, hashes, strict=True)
-        ]
+        before, after = (["".join(sorted(hashes[v] for v in near)) for near in side] for side in (sources, targets))
+        hashes = [_md5("|".join(parts)) for parts in zip(before, after, hashes, strict=True)]
     return _md5(str(sorted(hashes)))
-
-
-def _joined(hashes: Sequence[str], vertices: Sequence[int]) -> str:
-    return "".join(sorted([hashes[vertex] for vertex in vertices]))
 
 
 def _md5(content: str) -> str:
@@ -146,10 +135,8 @@ def vertex_widths(matrix: Matrix, outputs: int) -> dict[int, int]:
     """
     inner = range(1, len(matrix) - 1)
     joined = [vertex for vertex in inner if matrix[vertex][-1]]
-    widths = {}
-    for place, vertex in enumerate(joined):
-        share, remainder = divmod(outputs, len(joined))
-        widths[vertex] = share + (place < remainder)
+    share, remainder = divmod(outputs, len(joined) or 1)
+    widths = {vertex: share + (place < remainder) for place, vertex in enumerate(joined)}
     for vertex in reversed(inner):
         if vertex not in widths:
             widths[vertex] = max(widths[target] for target in inner if matrix[vertex][target])
@@ -211,14 +198,10 @@ def _convolution(operation: str, width: int) -> Conv:
 
 
 class Network(nn.Module):
-    """A whole network: stem, three stacks of three cells, head. The resolution halves between stacks.
+    """A whole network of a pruned cell: stem, three stacks of three cells, head. The resolution halves between stacks.
 
     The weights are drawn as in the PyTorch ports: convolutions with standard deviation sqrt(2 / (k^2 outputs)), the
     classifier with 0.01.
-
-    Args:
-        spec: Pruned cell.
-        num_classes: Number of outputs of the classifier.
     """
 
     def __init__(self, spec: Spec, num_classes: int) -> None:
@@ -282,27 +265,24 @@ class NasBench101(ListedSpace):
 
     def canonical(self, architecture: str) -> str:
         """Return the text of the pruned cell. The vertices keep their order, because the channels depend on it."""
-        return text(*_pruned(architecture))
+        return text(*prune(*parse(architecture)))
 
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
-        return Network(_pruned(architecture), task.num_classes)
+        return Network(prune(*parse(architecture)), task.num_classes)
 
     def sizes_of(self, architecture: str, task: Task) -> Sizes:
         """Return the sizes of a network.
 
         With ten classes, the parameters equal those in the file if the vertices are in the order of the training.
         """
-        return sizes(_blocks(_pruned(architecture), task.image_size), WIDTHS[-1], task.num_classes)
+        blocks = _blocks(prune(*parse(architecture)), task.image_size)
+        return sizes(blocks, WIDTHS[-1], task.num_classes)
 
     def read_table(self) -> Table:
         """Read the networks and their accuracies, and check the key of each cell."""
         path = find(self.name, self.folder)
         return converted([path], self.name, VERSION, lambda: _read(path))
-
-
-def _pruned(architecture: str) -> Spec:
-    return prune(*parse(architecture))
 
 
 def _read(path: Path) -> Table:

@@ -28,7 +28,6 @@ BOTTLENECKS = {"1": (3, 3), "2": (6, 5)}
 _STEM = Conv(3, STEM_CHANNELS, (3, 3))
 _HEAD = Conv(STAGES[-1][1], HEAD_CHANNELS, (1, 1))
 _LAYERS = 8
-_SOURCE = "nb-macro"
 _RUNS = 3
 _FILE = "nas-bench-macro_cifar10.json"
 
@@ -81,25 +80,6 @@ def layers(architecture: str) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def unique_text(architecture: str) -> str:
-    """Return the text of the network's class: the identities of every stage are moved to its end.
-
-    Networks with the same text are the same function and were trained once; there are 3,969 such texts. The first layer
-    of a stage changes the shape, so it is no identity even if its digit is 0. It keeps its place.
-
-    Example:
-        >>> unique_text("02001010")
-        '02010010'
-    """
-    layers(architecture)
-    start, stages = 0, []
-    for depth, _ in STAGES:
-        first, rest = architecture[start], architecture[start + 1 : start + depth]
-        stages.append(first + rest.replace("0", "").ljust(depth - 1, "0"))
-        start += depth
-    return "".join(stages)
-
-
 class InvertedBottleneck(nn.Module):
     """An expansion by a 1 x 1 convolution, a depthwise convolution, and a projection by a 1 x 1 convolution.
 
@@ -119,12 +99,7 @@ class InvertedBottleneck(nn.Module):
 
 
 class Network(nn.Module):
-    """A whole network: stem, eight layers in three stages, head.
-
-    Args:
-        architecture: Text of eight digits.
-        num_classes: Number of outputs of the classifier.
-    """
+    """A whole network: stem, eight layers in three stages, head."""
 
     def __init__(self, architecture: str, num_classes: int) -> None:
         super().__init__()
@@ -145,15 +120,6 @@ def _build(layer: Layer) -> nn.Module:
     if layer.choice in BOTTLENECKS:
         return InvertedBottleneck(layer)
     return ConvBN(*layer.convolutions()) if layer.changes_shape else nn.Identity()
-
-
-def _blocks(architecture: str, image_size: int) -> Iterator[Block]:
-    """Yield all convolutions of a network."""
-    side = image_size
-    convolutions = (convolution for layer in layers(architecture) for convolution in layer.convolutions())
-    for convolution in (_STEM, *convolutions, _HEAD):
-        yield Block([convolution], side)
-        side = output_side(side, convolution.stride[0])
 
 
 class NasBenchMacro(Space):
@@ -184,7 +150,7 @@ class NasBenchMacro(Space):
 
     def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies in the order of the index, from the benchmark's own file."""
-        path = find(_SOURCE, self.folder)
+        path = find("nb-macro", self.folder)
         runs = range(_RUNS) if which == "test-mean" else [int(which.rpartition("-")[2]) - 1]
         rows = ((index, float(np.mean([found[run] for run in runs]))) for index, found in _read(path, self.index))
         return Truth(f"{task}/{which}", self.truths[task][which], by_index(path, rows, self.size))
@@ -195,32 +161,33 @@ class NasBenchMacro(Space):
         With ten classes, the parameters equal those in the file. The file's `flops` do not count the biases of the
         classifier; the multiply-accumulates here count one per class.
         """
-        return sizes(_blocks(architecture, task.image_size), HEAD_CHANNELS, task.num_classes)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return record
+        blocks, side = [], task.image_size
+        convolutions = (convolution for layer in layers(architecture) for convolution in layer.convolutions())
+        for convolution in (_STEM, *convolutions, _HEAD):
+            blocks.append(Block([convolution], side))
+            side = output_side(side, convolution.stride[0])
+        return sizes(blocks, HEAD_CHANNELS, task.num_classes)
 
 
 def _read(path: Path, index: Callable[[str], int]) -> Iterator[tuple[int, list[float]]]:
     """Yield the index of each network and its three accuracies in percent."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) != len(pairs):
+            raise ValueError("a name occurs twice")
+        return record
+
     with reading(path, "JSON"):
-        table = json.loads(path.read_bytes(), object_pairs_hook=_once)
+        table = json.loads(path.read_bytes(), object_pairs_hook=once)
     if not isinstance(table, dict):
         raise DataFileError(f"data file {path}: expected networks with a test_acc, got {type(table).__name__}")
     for architecture, record in table.items():
         with entry(path, f", network '{architecture[:40]}'", "a test_acc of three accuracies above 0 and up to 100 %"):
-            yield index(architecture), _accuracies(record)
-
-
-def _accuracies(record: Mapping[str, Any]) -> list[float]:
-    accuracies: list[float] = record["test_acc"]
-    if len(accuracies) != _RUNS or not all(type(a) in {int, float} and 0 < a <= 100 for a in accuracies):
-        raise ValueError(f"got {str(accuracies)[:80]}")
-    return accuracies
+            accuracies = record["test_acc"]
+            if len(accuracies) != _RUNS or not all(type(a) in {int, float} and 0 < a <= 100 for a in accuracies):
+                raise ValueError(f"got {str(accuracies)[:80]}")
+            yield index(architecture), accuracies
 
 
 SPACES.add(NasBenchMacro.name, NasBenchMacro)

@@ -28,13 +28,7 @@ PERCENT = (0.0, 100.0)
 
 @dataclass(frozen=True)
 class Table:
-    """The networks of a file, in the order of the file.
-
-    Attributes:
-        path: Path of the file.
-        architectures: One text per row; all texts differ.
-        columns: Accuracies by name, one float64 per row; NaN if the file has no accuracy of a network.
-    """
+    """The networks of the file at `path`, in the order of the file. A value is NaN if the file lacks it."""
 
     path: Path
     architectures: tuple[str, ...]
@@ -67,13 +61,9 @@ def entry(path: Path, where: str, expected: str) -> Iterator[None]:
 def read_csv(
     path: Path, needed: Collection[str], read: Callable[[Mapping[str, str]], T], header: Collection[str] | None = None
 ) -> Iterator[T]:
-    """Yield the result of `read` for each row of a table of text.
+    """Yield the result of `read` for each row of a table of text with the `needed` columns.
 
-    Args:
-        path: Path of the file.
-        needed: Columns that must be there.
-        read: Function of a row. If it fails, the error names the line.
-        header: Names of the columns if the file has no header.
+    If `read` fails, the error names the line. If the file has no header, `header` is the names of its columns.
 
     Raises:
         DataFileError: The file cannot be read, is no table, lacks a column, or `read` fails on a row.
@@ -136,15 +126,9 @@ def read_column(
     size: int,
     bounds: tuple[float, float] = PERCENT,
 ) -> NDArray[np.float64]:
-    """Return one column of accuracies of a table of text, in the order of the index.
+    """Return the column `accuracy` of a table of text, in the order of the index of the column `architecture`.
 
-    Args:
-        path: Path of the file.
-        architecture: Name of the column with the architectures.
-        accuracy: Name of the column with the accuracies.
-        index: Function that returns the index of an architecture.
-        size: Number of networks in the space.
-        bounds: Bounds of the accuracies, as in `number`.
+    The table has one row for each of the `size` networks of a space. The bounds are those of `number`.
     """
     rows = read_csv(
         path, (architecture, accuracy), lambda row: (index(row[architecture]), number(row[accuracy], bounds))
@@ -178,13 +162,7 @@ def converted(originals: Sequence[Path], name: str, version: int, read: Callable
 
     The copy lies in `.zcbench/` beside the originals, or in the user's cache if that folder cannot be written. Its
     file name has a hash of the originals' bytes and of the reader's version, so it never stands for other files. A torn
-    copy is made again. Older copies of the same name are removed.
-
-    Args:
-        originals: Files that `read` reads; all lie in one folder.
-        name: Name of the copy.
-        version: Version of the reader, which goes up when the same files give another table.
-        read: Function that reads the originals.
+    copy is made again. Older copies of the same name are removed. All originals lie in one folder.
 
     Raises:
         DataFileError: An original cannot be read, or `read` fails.
@@ -218,11 +196,8 @@ def converted(originals: Sequence[Path], name: str, version: int, read: Callable
 def _digest(originals: Sequence[Path], name: str, version: int) -> str:
     total = hashlib.sha256(f"{name} {version}".encode())
     for path in originals:
-        try:
-            with path.open("rb") as stream:
-                total.update(f"\n{path.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}".encode())
-        except OSError as error:
-            raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
+        with reading(path, "readable"), path.open("rb") as stream:
+            total.update(f"\n{path.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}".encode())
     return total.hexdigest()[:32]
 
 
@@ -233,11 +208,10 @@ def _copy(path: Path, digest: str, folder: Path) -> Table | None:
         metadata = kept.schema.metadata or {}
         if metadata.get(b"zcbench.digest") != digest.encode():
             return None
-        architectures, *columns = kept.columns
-        named = zip(kept.column_names[1:], columns, strict=True)
-        values = {name: np.array(column.to_numpy(), dtype=np.float64) for name, column in named}
+        architectures, *names = kept.column_names
+        values = {name: np.array(kept[name].to_numpy(), dtype=np.float64) for name in names}
         # The originals may have been moved since the copy was made.
         original = folder / Path(metadata[b"zcbench.path"].decode()).name
-        return Table(original if original.exists() else folder, tuple(architectures.to_pylist()), values)
+        return Table(original if original.exists() else folder, tuple(kept[architectures].to_pylist()), values)
     except (OSError, ValueError, KeyError, pa.ArrowException):
         return None

@@ -144,11 +144,9 @@ def _verify(path: Path, file: DataFile, progress: Callable[[int], None] | None) 
     sums = digests(path, progress)
     subsets = {subset.sha256 for subset in file.subsets if subset.bytes == size}
     algorithm = "md5" if file.md5 else "sha256"
-    where = ""
-    official = file.sha256 or file.md5
-    if not official:
-        official = recorded(path.parent).get(path.name)
-        where = f", as {SUMS} has it from the download"
+    stated = file.sha256 or file.md5
+    official = stated or recorded(path.parent).get(path.name)
+    where = "" if stated else f", as {SUMS} has it from the download"
     if sums["sha256"] in subsets or (sums[algorithm] == official and file.bytes in {None, size}):
         return Found(path, "present")
     if official:

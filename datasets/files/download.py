@@ -8,7 +8,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -38,13 +38,8 @@ def get(
 
     Each file is first written as `NAME.part`; a later call continues that file. When its size and its checksum are the
     official ones, it gets its name. If the owner of an archive states no checksum, the archive's own checksums must
-    hold, and the sha256 of every unpacked file is written to `SHA256SUMS` beside it.
-
-    Args:
-        source: Source to download.
-        folder: Data folder.
-        progress: Function that is called with the bytes that have just arrived and the expected total.
-        tell: Function that is called with each remark about the download that a person should read.
+    hold, and the sha256 of every unpacked file is written to `SHA256SUMS` beside it. `tell` is called with each remark
+    that a person should read.
 
     Raises:
         DataFileError: The source has no address, cannot be reached, sends another file, or a different file already
@@ -83,7 +78,9 @@ def _get_archive(
     tell: Callable[[str], None] | None,
 ) -> list[Path]:
     packed = _fetch(archive.url, folder / archive.name, archive.bytes, progress)
-    with _faults_named(archive.url, packed), _parts_removed(wanted):
+    with _faults_named(archive.url, packed), ExitStack() as stack:
+        for path, _ in wanted:
+            stack.callback(part_of(path).unlink, missing_ok=True)
         size, found = packed.stat().st_size, digests(packed)[archive.algorithm]
         if archive.digest and found != archive.digest:
             packed.unlink()
@@ -131,22 +128,9 @@ def _verify(part: Path, file: DataFile) -> None:
     """Remove a downloaded file if its checksum is not the official one; a file without official checksum stays."""
     algorithm = "sha256" if file.sha256 else "md5"
     expected = file.sha256 or file.md5
-    if not expected:
-        return
-    found = digests(part)[algorithm]
-    if found != expected:
+    if expected and (found := digests(part)[algorithm]) != expected:
         part.unlink()
         raise DataFileError(f"{file.url or file.path} has {algorithm} {found}, expected {expected}: nothing was kept")
-
-
-@contextmanager
-def _parts_removed(wanted: Sequence[tuple[Path, DataFile]]) -> Iterator[None]:
-    """Remove all `.part` files of the wanted files at the end."""
-    try:
-        yield
-    finally:
-        for path, _ in wanted:
-            part_of(path).unlink(missing_ok=True)
 
 
 def _fetch(url: str, path: Path, size: int | None, progress: Progress | None) -> Path:

@@ -22,12 +22,7 @@ VARIABLE = "ZCBENCH_DATA"
 
 @dataclass(frozen=True)
 class Subset:
-    """A known file with a part of the official content, which is accepted in place of the official file.
-
-    Attributes:
-        sha256: Checksum of this file.
-        bytes: Size of this file.
-    """
+    """A known file with a part of the official content, which is accepted in place of the official file."""
 
     sha256: str
     bytes: int
@@ -98,7 +93,6 @@ class Source:
         name: Name of the source in the commands of `zcbench data`.
         what: One line that describes the content.
         licence: Licence as the owner states it.
-        files: Files of the source.
         get: Instruction for a person who wants the files.
         package: Installed package that contains the files; None if they lie in the data folder.
         archive: Archive from which the files are downloaded.

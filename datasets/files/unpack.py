@@ -55,12 +55,7 @@ def unpack(
 
     A file is the member with its path, else the only member with its name. The paths in the archive are never written
     to. Still, an archive is refused if it names a path outside its folder, a link, a device or an encrypted member.
-
-    Args:
-        packed: Path of the archive.
-        wanted: Path and description of each wanted file.
-        zipped: Whether the archive is a zip; otherwise it is a tar, compressed or not.
-        complete: Whether all wanted files must be there; otherwise one is enough.
+    If `zipped`, it is a zip, else a tar. If `complete`, it must have all wanted files, else one is enough.
 
     Raises:
         AbsentFileError: Wanted files are not in the archive.
@@ -80,33 +75,22 @@ def unpack(
                 if member:
                     _write(packed, member, path)
             return found
-    except _TORN as error:
-        raise _torn(packed, error) from None
-    except OSError as error:
+    except (*_TORN, OSError) as error:
         # A torn compressed stream raises OSError without a number, a seek to an impossible position EINVAL.
-        if error.errno in {None, errno.EINVAL}:
-            raise _torn(packed, error) from None
-        raise
-
-
-def _torn(packed: Path, error: Exception) -> DataFileError:
-    return DataFileError(f"archive {packed} is torn or no archive ({one_line(str(error))[:100]})")
+        if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
+            raise
+        raise DataFileError(f"archive {packed} is torn or no archive ({one_line(str(error))[:100]})") from None
 
 
 @contextmanager
 def _zip(packed: Path) -> Iterator[list[_Member]]:
     with zipfile.ZipFile(packed) as archive:
-        yield [
-            _Member(info.filename, info.file_size, _oddity_of_zip(info), partial(archive.open, info))
-            for info in archive.infolist()
-        ]
-
-
-def _oddity_of_zip(info: zipfile.ZipInfo) -> str:
-    if info.flag_bits & 1:
-        return "encrypted"
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    return "" if kind in {0, stat.S_IFREG, stat.S_IFDIR} else "a link or a device"
+        members = []
+        for info in archive.infolist():
+            plain = stat.S_IFMT(info.external_attr >> 16) in {0, stat.S_IFREG, stat.S_IFDIR}
+            oddity = "encrypted" if info.flag_bits & 1 else "" if plain else "a link or a device"
+            members.append(_Member(info.filename, info.file_size, oddity, partial(archive.open, info)))
+        yield members
 
 
 @contextmanager

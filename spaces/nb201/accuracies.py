@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...datasets.files.registry import find
 from ...datasets.files.unpickle import RECORDS, Allowed, Bag, unpickle
 from ...errors import DataFileError
-from ..nats import TASKS, Accuracy, Release
+from ..nats import TASKS, WORDS, Accuracy, Release
 from ..space import Truth
 from ..table import by_index, entry, number, read_column
 from .network import EDGES, OPERATIONS, SIZE, index, indices
@@ -23,114 +23,84 @@ from .network import EDGES, OPERATIONS, SIZE, index, indices
 T = TypeVar("T")
 
 
-class Reader(Protocol):
-    """One accuracy with the file that it is read from."""
-
-    @property
-    def label(self) -> str:
-        """The description of the accuracy."""
-
-    def read(self, task: str, folder: Path) -> Truth:
-        """Return the accuracies of a task in the order of the index; the name of the result is still empty."""
-
-
 @dataclass(frozen=True)
-class _Column:
-    """A column of a table of text with one row per network."""
-
-    source: str
-    architecture: str
-    columns: Mapping[str, str]
-    label: str
-
-    def read(self, task: str, folder: Path) -> Truth:
-        path = find(self.source, folder)
-        return Truth("", self.label, read_column(path, self.architecture, self.columns[task], index, SIZE))
-
-
-@dataclass(frozen=True)
-class _List:
-    """A pickled list of accuracies in the order of the index, one file per task."""
-
-    source: str
-    files: Mapping[str, str]
-    label: str
-
-    def read(self, task: str, folder: Path) -> Truth:
-        path = find(self.source, folder, self.files[task])
-        found = _unpickled(path, RECORDS, list, "a list of accuracies")
-        if len(found) != SIZE:
-            raise DataFileError(f"data file {path}: expected {SIZE} accuracies, got {len(found)}; get it anew")
-        return Truth("", self.label, _values(path, enumerate(found), int, number))
-
-
-@dataclass(frozen=True)
-class _Runs:
-    """A pickled dictionary of the accuracies of one to three trainings of each cell.
-
-    A key is six numbers of operations, in the order of the text and numbered as in `OPERATIONS`.
-
-    Attributes:
-        label: Description of the accuracy.
-        run: Number of the training, from 1; None for the mean over all trainings.
-    """
+class Reader:
+    """The description of an accuracy, and a function of a task and the data folder that reads its values."""
 
     label: str
-    run: int | None = None
+    values: Callable[[str, Path], NDArray[np.float64]]
 
-    def read(self, task: str, folder: Path) -> Truth:
-        path = find("nb201-seeds", folder)
-        found = _unpickled(path, {}, dict, "trainings by cell")
-        values = _values(path, found.items(), lambda key: _index_of(key, OPERATIONS), self._accuracy)
-        values[np.isinf(values)] = np.nan
+    def read(self, task: str, which: str, folder: Path) -> Truth:
+        """Return the accuracies of a task in the order of the index."""
+        values = self.values(task, folder)
         known = int(np.isfinite(values).sum())
-        return Truth("", self.label + ("" if known == SIZE else f", {known} of {SIZE} networks"), values)
-
-    def _accuracy(self, runs: Any) -> float:
-        if not isinstance(runs, list) or not 1 <= len(runs) <= 3:
-            raise ValueError(f"expected a list of one to three accuracies, got {reprlib.repr(runs)[:60]}")
-        checked = [number(run) for run in runs]
-        if self.run is None:
-            return float(np.mean(checked))
-        # The infinity becomes a NaN later. A NaN here would make the network count as missing in the file.
-        return checked[self.run - 1] if self.run <= len(checked) else np.inf
-
-
-@dataclass(frozen=True)
-class _Analog:
-    """The accuracies of the package `analog-nasbench` before their conversion to analog hardware."""
-
-    label: str
-
-    def read(self, task: str, folder: Path) -> Truth:
-        path = find("nb201-analog", folder)
-        module = "analognasbench.data"
-        allowed = {(module, "Architecture"): Bag, (module, "DriftMeasurement"): Bag}
-        found = _unpickled(path, allowed, dict, "cells with a baseline_accuracy")
-        # The package numbers operations as NASLib does, and sorts edges by source: 0-1, 0-2, 0-3, 1-2, 1-3, 2-3.
-        operations = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")
-        order = (0, 1, 3, 2, 4, 5)
-        values = _values(
-            path,
-            found.items(),
-            lambda key: _index_of(key, operations, order),
-            lambda record: number(record.baseline_accuracy),
-        )
-        return Truth("", self.label, values)
+        note = "" if known == SIZE else f", {known} of {SIZE} networks"
+        return Truth(f"{task}/{which}", self.label + note, values)
 
 
 @dataclass(frozen=True)
 class _Simple:
-    """An accuracy of the simple release of NATS-Bench."""
+    """A reader of an accuracy from the simple release of NATS-Bench."""
 
-    which: str
+    label: str
 
-    @property
-    def label(self) -> str:
-        return SIMPLE[self.which].label
+    def read(self, task: str, which: str, folder: Path) -> Truth:
+        return Release("nats-tss", SIMPLE, index, SIZE).truth(task, which, folder)
 
-    def read(self, task: str, folder: Path) -> Truth:
-        return Release("nats-tss", SIMPLE, index, SIZE).truth(task, self.which, folder)
+
+def _column(source: str, architecture: str, columns: Mapping[str, str], task: str, folder: Path) -> NDArray[np.float64]:
+    """Read a column of a table of text with one row per network."""
+    return read_column(find(source, folder), architecture, columns[task], index, SIZE)
+
+
+def _robot(task: str, folder: Path) -> NDArray[np.float64]:
+    """Read one of RoBoT's pickled lists, which are in the order of the index."""
+    path = find("nb201-robot", folder, f"tables/nb201/nb2_{_ROBOT[task]}_test_accuracy.p")
+    found = _unpickled(path, RECORDS, list, "a list of accuracies")
+    if len(found) != SIZE:
+        raise DataFileError(f"data file {path}: expected {SIZE} accuracies, got {len(found)}; get it anew")
+    return _values(path, enumerate(found), int, number)
+
+
+def _runs(run: int | None, task: str, folder: Path) -> NDArray[np.float64]:
+    """Read a training, from 1, or the mean over all trainings (None) from a pickled dictionary of one to three a cell.
+
+    A key is six numbers of operations, in the order of the text and numbered as in `OPERATIONS`.
+    """
+    del task
+    path = find("nb201-seeds", folder)
+
+    def accuracy(runs: Any) -> float:
+        if not isinstance(runs, list) or not 1 <= len(runs) <= 3:
+            raise ValueError(f"expected a list of one to three accuracies, got {reprlib.repr(runs)[:60]}")
+        checked = [number(run) for run in runs]
+        if run is None:
+            return float(np.mean(checked))
+        # The infinity becomes a NaN later. A NaN here would make the network count as missing in the file.
+        return checked[run - 1] if run <= len(checked) else np.inf
+
+    found = _unpickled(path, {}, dict, "trainings by cell")
+    values = _values(path, found.items(), lambda key: _index_of(key, OPERATIONS), accuracy)
+    values[np.isinf(values)] = np.nan
+    return values
+
+
+def _analog(task: str, folder: Path) -> NDArray[np.float64]:
+    """Read the accuracies of the package `analog-nasbench` before their conversion to analog hardware."""
+    del task
+    path = find("nb201-analog", folder)
+    module = "analognasbench.data"
+    allowed = {(module, "Architecture"): Bag, (module, "DriftMeasurement"): Bag}
+    found = _unpickled(path, allowed, dict, "cells with a baseline_accuracy")
+    # The package numbers operations as NASLib does, and sorts edges by source: 0-1, 0-2, 0-3, 1-2, 1-3, 2-3.
+    operations = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")
+    order = (0, 1, 3, 2, 4, 5)
+    return _values(
+        path,
+        found.items(),
+        lambda key: _index_of(key, operations, order),
+        lambda record: number(record.baseline_accuracy),
+    )
 
 
 def _unpickled(path: Path, allowed: Allowed, kind: type[T], expected: str) -> T:
@@ -163,62 +133,59 @@ def _index_of(key: Any, operations: tuple[str, ...], order: Iterable[int] = rang
     return indices()[tuple(operations[key[edge]] for edge in order)]
 
 
-_SEEDS = (777, 888, 999)
 #: The accuracies of the simple release by name.
 SIMPLE = {
     **{f"simple-{kind}-{epochs}": Accuracy(kind, epochs) for epochs in (200, 12) for kind in ("test", "valid")},
-    **{f"simple-test-200-seed{seed}": Accuracy("test", 200, seed) for seed in _SEEDS},
+    **{f"simple-test-200-seed{seed}": Accuracy("test", 200, seed) for seed in (777, 888, 999)},
 }
 
-_MEAN = _Column(
-    "nb201",
-    "ArchitectureString",
-    {
-        "cifar10": "CIFAR10TestAccuracy200Epochs",
-        "cifar100": "CIFAR100TestAccuracy200Epochs",
-        "imagenet16-120": "ImageNetTestAccuracy200Epochs",
-    },
-    "test accuracy after 200 epochs, mean over seeds (nats_bench.csv)",
-)
-_VALID = _Column(
-    "nb201-core",
-    "arch_str",
-    {"cifar10": "cifar10_valid200"},
-    "validation accuracy after 200 epochs on half of the training images, mean over seeds (nb201_core.csv)",
-)
-# The learning rate of these trainings falls to zero within 12 epochs, so they are no part of the 200-epoch trainings.
-_SHORT = {
-    f"{kind}-12": _Column(
-        "nb201-core",
-        "arch_str",
-        {task: f"ep12_{name}_{kind}" for task, name in zip(TASKS, ("cifar10", "cifar100", "imagenet16"), strict=True)},
-        f"{words} after 12 epochs (nb201_core.csv)",
-    )
-    for kind, words in (("test", "test accuracy"), ("valid", "validation accuracy"))
+_ROBOT = dict(zip(TASKS, ("cf10", "cf100", "im120"), strict=True))
+_MEAN_COLUMNS = {
+    "cifar10": "CIFAR10TestAccuracy200Epochs",
+    "cifar100": "CIFAR100TestAccuracy200Epochs",
+    "imagenet16-120": "ImageNetTestAccuracy200Epochs",
 }
-_ROBOT = _List(
-    "nb201-robot",
-    {
-        task: f"tables/nb201/nb2_{name}_test_accuracy.p"
-        for task, name in zip(TASKS, ("cf10", "cf100", "im120"), strict=True)
-    },
-    "test accuracy after 200 epochs, mean over the seeds of an older release (RoBoT's lists)",
+_MEAN = Reader(
+    "test accuracy after 200 epochs, mean over seeds (nats_bench.csv)",
+    partial(_column, "nb201", "ArchitectureString", _MEAN_COLUMNS),
 )
-_EVERYWHERE: Mapping[str, Reader] = {**_SHORT, "robot-test-200": _ROBOT, **{name: _Simple(name) for name in SIMPLE}}
-_READERS: Mapping[str, Mapping[str, Reader]] = {
+_VALID = Reader(
+    "validation accuracy after 200 epochs on half of the training images, mean over seeds (nb201_core.csv)",
+    partial(_column, "nb201-core", "arch_str", {"cifar10": "cifar10_valid200"}),
+)
+
+
+def _short(kind: str) -> Reader:
+    # The learning rate of these trainings falls to zero within 12 epochs: they are no part of the 200-epoch trainings.
+    names = zip(TASKS, ("cifar10", "cifar100", "imagenet16"), strict=True)
+    columns = {task: f"ep12_{name}_{kind}" for task, name in names}
+    read = partial(_column, "nb201-core", "arch_str", columns)
+    return Reader(f"{WORDS[kind]} after 12 epochs (nb201_core.csv)", read)
+
+
+_EVERYWHERE: Mapping[str, Reader | _Simple] = {
+    "test-12": _short("test"),
+    "valid-12": _short("valid"),
+    "robot-test-200": Reader(
+        "test accuracy after 200 epochs, mean over the seeds of an older release (RoBoT's lists)", _robot
+    ),
+    **{which: _Simple(accuracy.label) for which, accuracy in SIMPLE.items()},
+}
+_READERS: Mapping[str, Mapping[str, Reader | _Simple]] = {
     "cifar10": {
         "test-200": _MEAN,
-        "analog-baseline": _Analog(
-            "test accuracy of one training, before conversion to analog hardware (analog-nasbench)"
+        "analog-baseline": Reader(
+            "test accuracy of one training, before conversion to analog hardware (analog-nasbench)", _analog
         ),
         "valid-200": _VALID,
         **_EVERYWHERE,
-        "runs-test-200-mean": _Runs(
-            "test accuracy after 200 epochs, mean over one to three trainings (MeCo's dictionary)"
+        "runs-test-200-mean": Reader(
+            "test accuracy after 200 epochs, mean over one to three trainings (MeCo's dictionary)", partial(_runs, None)
         ),
         **{
-            f"runs-test-200-{run}": _Runs(
-                f"test accuracy after 200 epochs of training {run}, seeds unnamed (MeCo's dictionary)", run
+            f"runs-test-200-{run}": Reader(
+                f"test accuracy after 200 epochs of training {run}, seeds unnamed (MeCo's dictionary)",
+                partial(_runs, run),
             )
             for run in (1, 2, 3)
         },
@@ -235,4 +202,4 @@ TRUTHS: Mapping[str, Mapping[str, str]] = {
 
 def read_truth(task: str, which: str, folder: Path) -> Truth:
     """Read one accuracy of all networks, in the order of the index."""
-    return dataclasses.replace(_READERS[task][which].read(task, folder), name=f"{task}/{which}")
+    return _READERS[task][which].read(task, which, folder)

@@ -112,15 +112,6 @@ def isomorphism_classes() -> tuple[int, ...]:
     return tuple(first.setdefault(unique_text(cell), index) for index, cell in enumerate(cells()))
 
 
-def reaches_output(cell: Cell) -> bool:
-    """Tell whether any path leads from the input to the output. 341 cells have no such path."""
-    reached = {0}
-    for (source, target), operation in zip(EDGES, cell, strict=True):
-        if operation != "none" and source in reached:
-            reached.add(target)
-    return 3 in reached
-
-
 def has_unreachable(cell: Cell) -> bool:
     """Tell whether an operation other than `none` lies on no path from input to output, as in 6,180 cells."""
     edges = [edge for edge, operation in zip(EDGES, cell, strict=True) if operation != "none"]
@@ -211,13 +202,8 @@ class Skeleton(nn.Module):
     """The skeleton of both spaces of NATS-Bench: stem, cells, head.
 
     The modules have the names and the nesting of the benchmark's code. So its checkpoints can be loaded, and proxies
-    that choose modules by class name or count containers find the same modules.
-
-    Args:
-        channels: Channels of the stem.
-        cells: Cells and residual blocks; an iterator builds them after the stem, which draws its weights first.
-        features: Channels of the last cell.
-        num_classes: Number of outputs of the classifier.
+    that choose modules by class name or count containers find the same modules. The cells are an iterator, because the
+    stem draws its weights first.
     """
 
     def __init__(self, channels: int, cells: Iterator[nn.Module], features: int, num_classes: int) -> None:

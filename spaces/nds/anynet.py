@@ -166,13 +166,7 @@ CIFAR, RESIDUAL, SIMPLE = Stem(3), Stem(7, 2, pool=True), Stem(3, 2)
 
 
 class Network(nn.Module):
-    """A whole network. As in its authors' code, weights are normal, scaled by the size of the output; biases are zero.
-
-    Args:
-        net: Blocks, depths and widths.
-        stem: First layer.
-        num_classes: Number of outputs of the classifier.
-    """
+    """A whole network. As in its authors' code, weights are normal, scaled by the output's size; biases are zero."""
 
     def __init__(self, net: AnyNet, stem: Stem, num_classes: int) -> None:
         super().__init__()
@@ -194,19 +188,6 @@ class Network(nn.Module):
         features = self.blocks(self.stem(x))
         logits: Tensor = self.classifier(self.global_pooling(features).flatten(1))
         return logits
-
-
-def _blocks(net: AnyNet, stem: Stem, image_size: int) -> Iterator[convolutions.Block]:
-    """Yield all convolutions of a network."""
-    yield convolutions.Block([stem.convolution(net.ws[0])], image_size)
-    side = output_side(image_size, stem.stride)
-    side = output_side(side) if stem.pool else side
-    for unit in net.units():
-        if (projection := shortcut(net.block, unit)) is not None:
-            yield convolutions.Block([projection], side)
-        for convolution in branch(net.block, unit):
-            yield convolutions.Block([convolution], side)
-            side = output_side(side, convolution.stride[0])
 
 
 class NdsAnyNet(Nds):
@@ -256,7 +237,16 @@ class NdsAnyNet(Nds):
     def sizes_of(self, architecture: str, task: Task) -> Sizes:
         """Return the sizes of a network."""
         net = self.net(architecture)
-        return convolutions.sizes(_blocks(net, self.stem, task.image_size), net.ws[-1], task.num_classes)
+        blocks = [convolutions.Block([self.stem.convolution(net.ws[0])], task.image_size)]
+        side = output_side(task.image_size, self.stem.stride)
+        side = output_side(side) if self.stem.pool else side
+        for unit in net.units():
+            if (projection := shortcut(net.block, unit)) is not None:
+                blocks.append(convolutions.Block([projection], side))
+            for convolution in branch(net.block, unit):
+                blocks.append(convolutions.Block([convolution], side))
+                side = output_side(side, convolution.stride[0])
+        return convolutions.sizes(blocks, net.ws[-1], task.num_classes)
 
     def traits(self, architecture: str) -> Mapping[str, float]:
         """Return the number of blocks, and the width of the last block."""

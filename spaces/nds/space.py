@@ -58,17 +58,11 @@ def space_name(sweep: str) -> str:
 
 def without_run(architecture: str) -> str:
     """Return a text without the number of its run."""
-    run = _RUN.search(architecture)
-    return architecture[: run.start()] if run else architecture
+    return _RUN.sub("", architecture)
 
 
 class Nds(ListedSpace):
-    """A sweep of Network Design Spaces, with test accuracies after the last epoch and after the best epoch.
-
-    Args:
-        sweep: Name of the file of the sweep.
-        folder: Data folder.
-    """
+    """A sweep of Network Design Spaces, with test accuracies after the last epoch and after the best epoch."""
 
     paper = "Radosavovic et al., ICCV 2019"
 

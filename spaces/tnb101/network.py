@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, cast
 
 import torch
@@ -13,16 +13,20 @@ from torch import Tensor, nn
 
 from ...datasets.tasks import Task
 from ...errors import bad_architecture
-from ..convolutions import Block, Conv, output_side, sizes
-from ..nb201 import network as nb201
-from ..nb201.network import EDGES, Cell, ReLUConvBN
+from .. import convolutions
+from ..convolutions import Conv, output_side
+from ..nb201.network import EDGES, Cell, ReLUConvBN, incoming
 from ..space import Sizes
-from .heads import decoder
 
 #: Operations in the order of their digits. Edges are in the order of NAS-Bench-201.
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3")
 CHANNELS = 64
 CELLS_PER_MODULE = 2
+#: Channels after every block of the generator, and its blocks that can upsample, the last one first.
+GENERATOR = (1024, 1024, 512, 512, 256, 128, 64, 64, 32, 32, 16, 32, 16)
+UPSAMPLING = (12, 10, 8, 6, 4, 2)
+#: Channels after every block of the segmentation decoder, whose last blocks upsample.
+SEGMENTATION = (1024, 512, 256, 128, 64, 32, 32)
 
 
 class Code(NamedTuple):
@@ -160,7 +164,7 @@ class MicroCell(nn.Module):
                 if operation != "none"
             }
         )
-        self.incoming = nb201.incoming(cell)
+        self.incoming = incoming(cell)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(N, inputs, H, W)` to `(N, outputs, H / stride, W / stride)`."""
@@ -245,10 +249,6 @@ class Network(nn.Module):
     An image with more than three channels consists of tiles, as in the jigsaw. All tiles pass the encoder at once, and
     their features are stacked again. So batch norm sees all tiles of the batch together. The benchmark's code encodes
     one position after another.
-
-    Args:
-        code: Code of the network.
-        task: Task, which gives the number of outputs and the channels of an image.
     """
 
     def __init__(self, code: Code, task: Task) -> None:
@@ -265,19 +265,52 @@ class Network(nn.Module):
         return outputs
 
 
+class Block(nn.Sequential):
+    """A 3 x 3 convolution with bias, a batch norm and a leaky ReLU. To upsample, the convolution is transposed."""
+
+    def __init__(self, inputs: int, outputs: int, *, upsamples: bool) -> None:
+        super().__init__(
+            nn.ConvTranspose2d(inputs, outputs, 3, stride=2, padding=1, output_padding=1)
+            if upsamples
+            else nn.Conv2d(inputs, outputs, 3, padding=1),
+            nn.BatchNorm2d(outputs),
+            nn.LeakyReLU(0.2),
+        )
+
+
+class Decoder(nn.Module):
+    """Blocks of the given widths, then a 3 x 3 convolution to the maps. The blocks in `upsampling` double the sides."""
+
+    def __init__(self, inputs: int, widths: tuple[int, ...], upsampling: Collection[int], outputs: int) -> None:
+        super().__init__()
+        pairs = itertools.pairwise((inputs, *widths))
+        self.blocks = nn.Sequential(*(Block(*pair, upsamples=i in upsampling) for i, pair in enumerate(pairs)))
+        self.to_maps = nn.Conv2d(widths[-1], outputs, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(N, inputs, H, W)` to `(N, outputs, 2^u H, 2^u W)`, u being the number of blocks that upsample."""
+        maps: Tensor = self.to_maps(self.blocks(x))
+        return maps
+
+
 class MapNetwork(nn.Module):
     """A network for maps as large as the image: encoder and decoder.
 
-    Args:
-        code: Code of the network.
-        task: Task, which gives the decoder and the number of maps.
+    The decoder of `autoencoder` and `normal` is a generator that ends in tanh. The discriminator that the generator is
+    trained against is no part of the network, because no map passes through it.
     """
 
     def __init__(self, code: Code, task: Task) -> None:
         super().__init__()
         self.encoder = Encoder(code)
-        # The stem halves the resolution twice.
-        self.decoder = decoder(task, _features(code, task), 2 + strides(code.macro))
+        features, upsamplings = _features(code, task), 2 + strides(code.macro)  # the stem halves the resolution twice
+        self.decoder: nn.Module
+        if task.name in {"autoencoder", "normal"}:
+            blocks = Decoder(features, GENERATOR, UPSAMPLING[:upsamplings], task.num_classes)
+            self.decoder = nn.Sequential(blocks, nn.Tanh())
+        else:
+            last = range(len(SEGMENTATION))[-upsamplings:]
+            self.decoder = Decoder(features, SEGMENTATION, last, task.num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(N, 3, H, W)` to `(N, num_classes, H, W)`."""
@@ -287,40 +320,36 @@ class MapNetwork(nn.Module):
 
 def network_sizes(code: Code, task: Task) -> Sizes:
     """Return the sizes of a `Network`. The multiply-accumulates of an image are those of all its tiles."""
-    encoder = sizes(_blocks(code, task.image_size), 0, 0)
+    encoder = convolutions.sizes(_blocks(code, task.image_size), 0, 0)
     classifier = (_features(code, task) + 1) * task.num_classes
-    return Sizes(encoder.params + classifier, _tiles(task) * encoder.macs + classifier)
-
-
-def _tiles(task: Task) -> int:
-    return task.channels // 3
+    return Sizes(encoder.params + classifier, task.channels // 3 * encoder.macs + classifier)
 
 
 def _features(code: Code, task: Task) -> int:
-    return _tiles(task) * CHANNELS << widenings(code.macro)
+    return task.channels // 3 * CHANNELS << widenings(code.macro)
 
 
-def _blocks(code: Code, image_size: int) -> Iterator[Block]:
+def _blocks(code: Code, image_size: int) -> Iterator[convolutions.Block]:
     """Yield all convolutions of an encoder, each with the side of its output and a stride of one."""
     half = CHANNELS // 2
     side = output_side(image_size)
-    yield Block([Conv(3, half, (3, 3))], side)
+    yield convolutions.Block([Conv(3, half, (3, 3))], side)
     side = output_side(side)
-    yield Block([Conv(half, CHANNELS, (3, 3))], side)
+    yield convolutions.Block([Conv(half, CHANNELS, (3, 3))], side)
     for shape in shapes(code.macro):
         inputs, outputs, stride = shape
         side = output_side(side, stride)
         if code.cell is None:
-            yield Block([Conv(inputs, outputs, (3, 3))], side)
-            yield Block([Conv(outputs, outputs, (3, 3))], side)
+            yield convolutions.Block([Conv(inputs, outputs, (3, 3))], side)
+            yield convolutions.Block([Conv(outputs, outputs, (3, 3))], side)
             if shape.changes:
-                yield Block([Conv(inputs, outputs, (1, 1))], side)
+                yield convolutions.Block([Conv(inputs, outputs, (1, 1))], side)
             continue
         for operation, (source, _) in zip(code.cell, EDGES, strict=True):
             width = outputs if source else inputs
             if operation.startswith("nor_conv"):
                 kernel = _kernel(operation)
-                yield Block([Conv(width, outputs, (kernel, kernel))], side)
+                yield convolutions.Block([Conv(width, outputs, (kernel, kernel))], side)
             elif operation == "skip_connect" and source == 0 and shape.changes:
                 # The two halves of a factorized reduction have the size of one whole convolution.
-                yield Block([Conv(width, outputs, (1, 1))], side)
+                yield convolutions.Block([Conv(width, outputs, (1, 1))], side)

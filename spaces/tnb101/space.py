@@ -40,7 +40,6 @@ class TransNasBench(Space):
     """The base class of both spaces. A network for another task, such as CIFAR-10, has the head for its outputs."""
 
     paper = "Duan et al., TransNAS-Bench-101, CVPR 2021"
-    source: str
     #: The reader of the space's texts.
     parse: Callable[[str], Code]
 
@@ -51,7 +50,7 @@ class TransNasBench(Space):
 
     def read_truth(self, task: str, which: str) -> Truth:
         """Read the final validation results in the order of the index."""
-        path = find(self.source, self.folder)
+        path = find(self.name.replace("_", "-"), self.folder)
         values = read_column(path, "arch_str", f"{task}_val", self.index, self.size, _QUANTITIES[task][1])
         return Truth(f"{task}/{which}", self.truths[task][which], values)
 
@@ -66,7 +65,6 @@ class TransNasMicro(TransNasBench):
 
     name = "tnb101_micro"
     size = len(OPERATIONS) ** len(EDGES)
-    source = "tnb101-micro"
     parse = staticmethod(parse_micro)
     truths: Mapping[str, Mapping[str, str]] = _truths("tnb101_micro.csv")
 
@@ -86,7 +84,6 @@ class TransNasMacro(TransNasBench):
 
     name = "tnb101_macro"
     size = 3256
-    source = "tnb101-macro"
     parse = staticmethod(parse_macro)
     truths: Mapping[str, Mapping[str, str]] = _truths("tnb101_macro.csv")
 
