@@ -196,7 +196,7 @@ def detail(
         for name in ("params", "macs")
     }
     if "convolutions" in sizes:
-        conditional["within_convolutions"], _ = within(scores, truth, sizes["convolutions"], weights, overall)
+        conditional["within_convolutions"] = within(scores, truth, sizes["convolutions"], weights, overall)
     if "isomorphism_class" in sizes:
         first = representatives(sizes["isomorphism_class"])
         conditional["among_classes"] = among(scores, truth, first, weights, overall)
