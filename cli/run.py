@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jsonargparse import Namespace
 
 from ..bench.study.config import StudyConfig, listed, studies
 from ..errors import AbsentFileError
-from .parser import ConfigFile, Parser, settings
-from .shared import add_program, register_programs
+from .parser import ConfigFile, Parser, add_shared, settings
 from .terminal import show
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def arguments(parser: Parser) -> None:
         "--config", action=ConfigFile, help=f"A YAML file or a name from `zcbench list studies`; without it, {DEFAULT}."
     )
     parser.add_class_arguments(StudyConfig, as_group=False)
-    add_program(parser)
+    add_shared(parser, "program")
     parser.add_argument(
         "--format",
         choices=["table", "csv", "json", "markdown", "svg"],
@@ -81,6 +81,15 @@ def study_config(parsed: Namespace) -> StudyConfig:
         changes["include"] = [*listed(config.include), *parsed.program]
         changes["proxies"] = config.proxies and list(dict.fromkeys([*listed(config.proxies), *names]))
     return settings(StudyConfig, parsed, **changes)
+
+
+def register_programs(files: Sequence[str]) -> list[str]:
+    """Register the programs of `--program` as proxies and return their names."""
+    if not files:
+        return []
+    from ..evolution.study.found import register
+
+    return [register(Path(file)) for file in files]
 
 
 def _at_hand(parsed: Sequence[Namespace]) -> list[tuple[str, Study]]:

@@ -78,8 +78,8 @@ def compare(found: Sequence[Measured], truth: Vector, weights: Matrix) -> list[C
                 wanted[i, mask.tobytes()] = dataclasses.replace(panel, scores=scores)
     anew = in_threads(partial(measure, truth=truth, weights=weights), wanted.values())
     known |= dict(zip(wanted, anew, strict=True))
-    both = [[known[i, mask.tobytes()] for i, mask in zip(pair, of, strict=True)] for pair, of in masks.items()]
-    rho, tau = (_gaps(both, name) for name in ("rho", "tau"))
+    measured = [[known[i, mask.tobytes()] for i, mask in zip(pair, both, strict=True)] for pair, both in masks.items()]
+    rho, tau = (_gaps(measured, name) for name in ("rho", "tau"))
     return [
         Comparison(found[a].panel, found[b].panel, int(mask.any(1).sum()), *gaps)
         for ((a, b), (mask, _)), *gaps in zip(masks.items(), rho, tau, strict=True)

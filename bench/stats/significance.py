@@ -56,8 +56,8 @@ def differences(values: Matrix, drawn: Matrix) -> list[Difference]:
     gaps = values[:, 0] - values[:, 1]
     resampled = [row[~np.isnan(row)] for row in drawn]
     normal = np.asarray([_normal_p(gap, row) for gap, row in zip(gaps.tolist(), resampled, strict=True)])
-    rows = zip(values.tolist(), gaps.tolist(), resampled, normal.tolist(), holm(normal).tolist(), strict=True)
-    return [Difference(*pair, gap, *interval(d), _percentile_p(d), p, corrected) for pair, gap, d, p, corrected in rows]
+    rows = zip(*values.T.tolist(), gaps.tolist(), resampled, normal.tolist(), holm(normal).tolist(), strict=True)
+    return [Difference(a, b, gap, *interval(d), _percentile_p(d), p, adjusted) for a, b, gap, d, p, adjusted in rows]
 
 
 def holm(p: Vector) -> Vector:

@@ -11,10 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ResultsError, one_line
-from .work import Work
 
 #: Identity of a score: scores with equal keys have equal values. Its parts are the first columns of a row of the store.
 Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The proxies that a network is scored by with one batch.
+
+    Attributes:
+        seed: Seed of images, initialisation and noise.
+        batch_size: Number of images.
+        proxies: Names of the proxies.
+    """
+
+    seed: int
+    batch_size: int
+    proxies: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from zcbench.bench.results.panel import Panel, Sample, measure
 from zcbench.bench.stats.bootstrap import resamples
 from zcbench.bench.stats.significance import holm
 from zcbench.bench.stats.top import choose
-from zcbench.bench.study.recipe import Recipe
-from zcbench.bench.study.work import Work
+from zcbench.bench.study.recipe import Recipe, Work
 
 N = 60
 
