@@ -162,13 +162,7 @@ def draw(made: Leaderboard) -> dict[str, list[Drawing]]:
 
 
 def by_batch_size(spreads: Sequence[Spread], seeds: Sequence[Seed], title: str) -> str:
-    """Draw the coefficients of one proxy over the batch size: one line per seed, their mean, and its interval.
-
-    Args:
-        spreads: Spreads of the proxy, one per batch size.
-        seeds: Coefficients of the proxy, one per batch size and seed.
-        title: Text above the figure.
-    """
+    """Draw the coefficients of one proxy over the batch size: one line per seed, their mean, and its interval."""
     rows = sorted((s for s in spreads if s.batch_size > 0), key=lambda s: s.batch_size)
     sizes = [row.batch_size for row in rows]
     with style():
@@ -220,13 +214,7 @@ def by_proxy(labels: Sequence[str], spreads: Sequence[Spread], seeds: Sequence[S
 
 
 def heat_map(labels: Sequence[str], matrix: Matrix, title: str) -> str:
-    """Draw how alike proxies rank: the lower triangle of a symmetric matrix from -1 to 1, grey where it is NaN.
-
-    Args:
-        labels: Names of the rows, which are also those of the columns.
-        matrix: Coefficients `(labels, labels)`.
-        title: Text above the figure.
-    """
+    """Draw how alike proxies rank: the lower triangle of a symmetric matrix from -1 to 1, grey where it is NaN."""
     import matplotlib as mpl
 
     count = len(labels)

@@ -29,8 +29,6 @@ class Comparison:
     Coefficients are positive where a proxy ranks as it claims, so a positive difference means that the first is better.
 
     Attributes:
-        first: First panel.
-        second: Second panel.
         n: Number of networks that both scored with a common seed.
         rho: Spearman of both panels on these networks, mean over seeds, and their difference.
         tau: Kendall's tau-b of both panels on these networks, mean over seeds, and their difference.
@@ -196,8 +194,6 @@ class Transferred:
 
     Attributes:
         source: Board of the scores.
-        proxy: Name of the proxy.
-        batch_size: Batch size of the scores.
         truth: Name of the accuracies.
         n: Number of networks to choose from.
         k: Number of chosen networks.

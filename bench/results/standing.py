@@ -23,7 +23,6 @@ class Standing:
     """One board and how its proxies rank, the best Spearman first.
 
     Attributes:
-        board: Board that is computed.
         rankings: Rankings, one per proxy and batch size.
         details: Details, one per ranking.
         sample: Networks, accuracies and panels of the board.

@@ -44,7 +44,6 @@ class Job:
 
     Attributes:
         index: Index of the network in the space.
-        architecture: Text of the network.
         work: Work that is not in the store.
     """
 

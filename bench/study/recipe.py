@@ -23,7 +23,6 @@ class Work:
     Attributes:
         seed: Seed of images, initialisation and noise.
         batch_size: Number of images.
-        proxies: Names of the proxies.
     """
 
     seed: int
@@ -36,7 +35,6 @@ class Recipe:
     """The resolved study as plain values: no images, no networks, no tables.
 
     Attributes:
-        space: Name of the benchmark space.
         dataset: Name of the data set of the images.
         truth: Name of the accuracies (`cifar10/test-200`).
         label: Name of the accuracies in words.
@@ -49,7 +47,6 @@ class Recipe:
         lower: Names of the proxies of which a lower score is better.
         aggregates: Names of the aggregates, whose scores are computed from those of the proxies.
         batch_sizes: Batch sizes of the configuration; empty for the batch size of the protocol of each proxy.
-        resamples: Number of bootstrap resamples.
     """
 
     space: str

@@ -30,8 +30,6 @@ class Study:
     """A study that is ready to run.
 
     Attributes:
-        config: Configuration of the study.
-        space: Benchmark space.
         images: Images of the data set.
         truth: Accuracies of the whole space.
         indices: Indices of the sample in the space.
@@ -137,10 +135,7 @@ def resolve(config: StudyConfig) -> Study:
 def work_items(proxies: Sequence[Proxy], batch_sizes: Sequence[int], seeds: Sequence[int]) -> tuple[Work, ...]:
     """Group proxies by seed and batch size.
 
-    Args:
-        proxies: Proxies to compute.
-        batch_sizes: Batch sizes of all proxies; empty for the batch size of the protocol of each proxy.
-        seeds: Seeds of the study.
+    If there are no batch sizes, every proxy has the batch size of its protocol.
     """
     sizes = list(batch_sizes) or sorted({proxy.batch_size for proxy in proxies})
     return tuple(
