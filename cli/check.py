@@ -67,8 +67,6 @@ def main(parsed: Sequence[Namespace]) -> int:
 
 def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
     """Return the study of a baseline: the one that `--config` names, or else the one that the baseline was made by."""
-    from ..bench.results.regress import study_config
-
     changes: dict[str, Any] = {
         "out": given.results,
         "data": given.data,
@@ -77,7 +75,7 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
         "trainer": TrainerConfig(devices=given.devices),
     }
     if not given.config:
-        return study_config(document, **changes)
+        return StudyConfig(**document["config"], **changes)
     studies = parse(command_parser(run), ["--config", given.config])
     if len(studies) > 1:
         raise ConfigError(f"config: expected one study, got the {len(studies)} of {given.config}")

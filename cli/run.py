@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ def arguments(parser: Parser) -> None:
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Run the studies and print their rankings."""
-    from ..bench.report.table import as_svg, terminal
+    from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from ..bench.report.tracking import track
     from ..bench.results.ranking import select, summarise
     from ..bench.scoring.runner import run
@@ -61,8 +61,10 @@ def main(parsed: Sequence[Namespace]) -> int:
             print(as_svg(terminal(found, study.truth.label)))
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
-    if rankings and form in (texts := _texts()):
-        print(texts[form](rankings), end="")
+    if rankings and form == "csv":
+        print(as_csv([ranking.flat() for ranking in rankings]), end="")
+    elif rankings and form in {"json", "markdown"}:
+        print((as_json if form == "json" else as_markdown)(rankings), end="")
     for folder in dict.fromkeys(each.out for each in parsed):
         print(f"scores: {folder}", file=sys.stderr)
     return 0
@@ -122,13 +124,3 @@ def _facts(study: Study) -> str:
         f"{proxies}, batch size {' '.join(map(str, sizes))}, "
         f"seed {' '.join(map(str, study.recipe.seeds))}"
     )
-
-
-def _texts() -> dict[str, Callable[[Sequence[Ranking]], str]]:
-    from ..bench.report.table import as_csv, as_json, as_markdown
-
-    return {
-        "csv": lambda rankings: as_csv([ranking.flat() for ranking in rankings]),
-        "json": as_json,
-        "markdown": as_markdown,
-    }

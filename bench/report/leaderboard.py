@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ...errors import ResultsError, one_line
 from ...progress import Progress
 from ..results.ablation import ablate, drawn_by_seed
 from ..results.board import Board, boards, from_record
-from ..results.pairs import Agreed, across
+from ..results.pairs import across
 from ..results.panel import union
 from ..results.standing import Leaderboard, Standing, stand
 from ..scoring.store import KEY, Store
@@ -161,9 +160,9 @@ def _tables(made: Leaderboard) -> dict[str, str]:
         for family, comparison in s.comparisons:
             records["differences.csv"].append(who | {"kind": "proxies", "batch_size": family} | comparison.flat())
         for family, agreed in s.agreements:
-            records["agreement.csv"].append(who | _agreed(agreed) | {"batch_size": family})
+            records["agreement.csv"].append(who | vars(agreed) | {"batch_size": family})
     for board, agreed in made.agreements:
-        records["agreement.csv"].append(board.identity() | _agreed(agreed))
+        records["agreement.csv"].append(board.identity() | vars(agreed))
     for transfer in made.transfers:
         records["transfer.csv"].append(transfer.source.identity() | transfer.flat())
     for a in made.ablations:
@@ -171,16 +170,11 @@ def _tables(made: Leaderboard) -> dict[str, str]:
         records["ablation.csv"] += [who | {"board": a.name} | vars(row) for row in a.spreads]
         records["seeds.csv"] += [who | vars(row) for row in a.seeds]
         records["trends.csv"] += [who | row.flat() for row in a.trends]
-        records["agreement.csv"] += [who | _agreed(row) for row in a.agreements]
+        records["agreement.csv"] += [who | vars(row) for row in a.agreements]
         records["differences.csv"] += [
             who | {"kind": "batch sizes", "batch_size": ""} | row.flat() for row in a.differences
         ]
     return {name: as_csv(of) for name, of in records.items() if of}
-
-
-def _agreed(row: Agreed) -> dict[str, Any]:
-    record = asdict(row)
-    return record | {"batch_size": "" if row.batch_size is None else row.batch_size}
 
 
 def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:

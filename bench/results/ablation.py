@@ -270,7 +270,7 @@ def chi_square_interval(sd: float, k: int) -> tuple[float, float]:
     """
     if k < 2 or math.isnan(sd):
         return math.nan, math.nan
-    quantiles = scipy_stats.chi2.ppf([0.975, 0.025], k - 1)
+    quantiles = scipy_stats.chi2.ppf([(1 + 0.95) / 2, (1 - 0.95) / 2], k - 1)
     low, high = sd * np.sqrt((k - 1) / quantiles)
     return float(low), float(high)
 

@@ -157,11 +157,6 @@ def read_baseline(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
-def study_config(document: Mapping[str, Any], **free: Any) -> StudyConfig:
-    """Return the configuration of the study of a baseline, with the settings `free` that change no score."""
-    return StudyConfig(**document["config"], **free)
-
-
 def compare(
     document: Mapping[str, Any], recipe: Recipe, rows: pd.DataFrame, *, rtol: float | None = None
 ) -> list[Finding]:

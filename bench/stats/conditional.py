@@ -104,12 +104,8 @@ def within(scores: Matrix, truth: Vector, labels: NDArray[Any], weights: Matrix,
     The sums are over the groups that have a coefficient, and n counts the networks of these groups. In a resample, n_g
     is the number of networks drawn.
 
-    Args:
-        scores: `(n, seeds)`; scores that are not finite are left out, per seed.
-        truth: `(n,)`, finite.
-        labels: `(n,)`, a label for every network, for example its number of convolutions.
-        weights: `(resamples, n)`; without resamples there are no intervals, and no change of sign is found.
-        overall: Coefficients without the condition.
+    The labels `(n,)` give the group of every network, for example its number of convolutions. `given` explains the
+    other arguments.
 
     Raises:
         ValueError: Shapes do not fit, an accuracy is not finite, or a label is NaN.
@@ -140,12 +136,7 @@ def within(scores: Matrix, truth: Vector, labels: NDArray[Any], weights: Matrix,
 def among(scores: Matrix, truth: Vector, keep: NDArray[np.bool_], weights: Matrix, overall: Correlation) -> Conditional:
     """Return the coefficients among some of the networks, for example those without unreachable operations.
 
-    Args:
-        scores: `(n, seeds)`; scores that are not finite are left out, per seed.
-        truth: `(n,)`, finite.
-        keep: `(n,)`, True for the networks to keep.
-        weights: `(resamples, n)`; without resamples there are no intervals, and no change of sign is found.
-        overall: Coefficients without the condition.
+    `keep` `(n,)` is True for these networks. `given` explains the other arguments.
 
     Raises:
         ValueError: Shapes do not fit, or an accuracy is not finite.
