@@ -13,8 +13,7 @@ from jsonargparse import Namespace
 from ..bench.study.config import StudyConfig, TrainerConfig
 from ..errors import ConfigError
 from . import run
-from .parser import Parser, command_parser, parse
-from .shared import add_data, add_include, add_json
+from .parser import Parser, add_shared, command_parser, parse
 from .terminal import show
 
 if TYPE_CHECKING:
@@ -34,9 +33,8 @@ def arguments(parser: Parser) -> None:
         "--rtol", type=float, help="The relative tolerance of scores; by default 1e-5, and 1e-10 for float64."
     )
     parser.add_argument("--devices", type=int, default=1, help="The number of worker processes.")
-    add_data(parser)
-    add_include(parser)
-    add_json(parser, "Print the findings as JSON.")
+    add_shared(parser, "data", "include")
+    parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
     parser.add_argument("--junit", help="The path of a JUnit file to write as well.")
 
 
@@ -69,8 +67,6 @@ def main(parsed: Sequence[Namespace]) -> int:
 
 def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
     """Return the study of a baseline: the one that `--config` names, or else the one that the baseline was made by."""
-    from ..bench.results.regress import study_config
-
     changes: dict[str, Any] = {
         "out": given.results,
         "data": given.data,
@@ -79,7 +75,7 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
         "trainer": TrainerConfig(devices=given.devices),
     }
     if not given.config:
-        return study_config(document, **changes)
+        return StudyConfig(**document["config"], **changes)
     studies = parse(command_parser(run), ["--config", given.config])
     if len(studies) > 1:
         raise ConfigError(f"config: expected one study, got the {len(studies)} of {given.config}")

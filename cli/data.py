@@ -12,8 +12,7 @@ from typing import Any
 from jsonargparse import Namespace
 
 from ..errors import ConfigError
-from .parser import Parser
-from .shared import add_data, add_json
+from .parser import Parser, add_shared
 from .terminal import show, table
 
 
@@ -21,8 +20,8 @@ def arguments(parser: Parser) -> None:
     """Declare the arguments."""
     parser.add_argument("action", choices=["list", "where", "get", "verify"], help="What to do with the data files.")
     parser.add_argument("name", nargs="?", help="With get: the name of a source from `zcbench data list`.")
-    add_data(parser)
-    add_json(parser, "Print every file as JSON.")
+    add_shared(parser, "data")
+    parser.add_argument("--json", action="store_true", help="Print every file as JSON.")
 
 
 def main(parsed: Sequence[Namespace]) -> int:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import describe, searches, studies
+from ..bench.study.config import describe, listed, searches, studies
 from ..errors import DataFileError
-from ..plugins import MODULES
-from .parser import Parser
-from .shared import add_include, add_json, include
+from ..plugins import MODULES, load
+from .parser import Parser, add_shared
 from .terminal import records, show, show_lines
 
 if TYPE_CHECKING:
@@ -27,14 +26,14 @@ Records = list[dict[str, Any]]
 def arguments(parser: Parser) -> None:
     """Declare the arguments."""
     parser.add_argument("kind", choices=list(KINDS), help="What to list.")
-    add_json(parser, "Print every field as JSON.")
-    add_include(parser)
+    parser.add_argument("--json", action="store_true", help="Print every field as JSON.")
+    add_shared(parser, "include")
 
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Print the list."""
     (given,) = parsed
-    include(given)
+    load(listed(given.include))
     columns, read = KINDS[given.kind]
     found = read(given)
     if given.json:

@@ -1,4 +1,4 @@
-"""The parser of all commands: errors on one line, configurations by name, and files that list several studies."""
+"""The parser of all commands: errors on one line, configurations by name, files that list several studies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ from ..bench.study.config import read_configs, searches, studies
 from ..errors import ConfigError, one_line
 
 T = TypeVar("T")
+
+#: Arguments that several commands have.
+_SHARED: dict[str, dict[str, Any]] = {
+    "data": {"type": str, "help": "The data folder; by default ZCBENCH_DATA or the data folder of the user."},
+    "include": {
+        "type": list[str] | str,
+        "default": [],
+        "help": "Python files that register spaces, data sets or proxies of your own, or programs that evolve has "
+        "found.",
+    },
+    "program": {
+        "action": "append",
+        "default": [],
+        "help": "A program file that `zcbench evolve` has written. It is scored as one more proxy.",
+    },
+}
 
 
 class Parser(ArgumentParser):
@@ -47,6 +63,12 @@ class ConfigFile(ActionConfigFile):
         parser.count = max(parser.count, len(configs))
         self.apply_config(parser, cfg, self.dest, configs[parser.turn % len(configs)])
         cfg[self.dest][-1] = values
+
+
+def add_shared(parser: Parser, *names: str) -> None:
+    """Declare arguments that several commands have: data, include or program."""
+    for name in names:
+        parser.add_argument(f"--{name}", **_SHARED[name])
 
 
 def config_file(name: str) -> Path:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jsonargparse import Namespace
 
 from ..bench.study.config import StudyConfig, listed, studies
 from ..errors import AbsentFileError
-from .parser import ConfigFile, Parser, settings
-from .shared import add_program, register_programs
+from .parser import ConfigFile, Parser, add_shared, settings
 from .terminal import show
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def arguments(parser: Parser) -> None:
         "--config", action=ConfigFile, help=f"A YAML file or a name from `zcbench list studies`; without it, {DEFAULT}."
     )
     parser.add_class_arguments(StudyConfig, as_group=False)
-    add_program(parser)
+    add_shared(parser, "program")
     parser.add_argument(
         "--format",
         choices=["table", "csv", "json", "markdown", "svg"],
@@ -39,7 +39,7 @@ def arguments(parser: Parser) -> None:
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Run the studies and print their rankings."""
-    from ..bench.report.table import as_svg, terminal
+    from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from ..bench.report.tracking import track
     from ..bench.results.ranking import select, summarise
     from ..bench.scoring.runner import run
@@ -61,8 +61,10 @@ def main(parsed: Sequence[Namespace]) -> int:
             print(as_svg(terminal(found, study.truth.label)))
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
-    if rankings and form in (texts := _texts()):
-        print(texts[form](rankings), end="")
+    if rankings and form == "csv":
+        print(as_csv([ranking.flat() for ranking in rankings]), end="")
+    elif rankings and form in {"json", "markdown"}:
+        print((as_json if form == "json" else as_markdown)(rankings), end="")
     for folder in dict.fromkeys(each.out for each in parsed):
         print(f"scores: {folder}", file=sys.stderr)
     return 0
@@ -81,6 +83,15 @@ def study_config(parsed: Namespace) -> StudyConfig:
         changes["include"] = [*listed(config.include), *parsed.program]
         changes["proxies"] = config.proxies and list(dict.fromkeys([*listed(config.proxies), *names]))
     return settings(StudyConfig, parsed, **changes)
+
+
+def register_programs(files: Sequence[str]) -> list[str]:
+    """Register the programs of `--program` as proxies and return their names."""
+    if not files:
+        return []
+    from ..evolution.study.found import register
+
+    return [register(Path(file)) for file in files]
 
 
 def _at_hand(parsed: Sequence[Namespace]) -> list[tuple[str, Study]]:
@@ -113,13 +124,3 @@ def _facts(study: Study) -> str:
         f"{proxies}, batch size {' '.join(map(str, sizes))}, "
         f"seed {' '.join(map(str, study.recipe.seeds))}"
     )
-
-
-def _texts() -> dict[str, Callable[[Sequence[Ranking]], str]]:
-    from ..bench.report.table import as_csv, as_json, as_markdown
-
-    return {
-        "csv": lambda rankings: as_csv([ranking.flat() for ranking in rankings]),
-        "json": as_json,
-        "markdown": as_markdown,
-    }

@@ -13,8 +13,9 @@ from jsonargparse import Namespace
 
 from ..bench.study.config import listed
 from ..errors import ArchitectureError, ConfigError
-from .parser import Parser
-from .shared import add_data, add_include, add_json, add_program, include, register_programs
+from ..plugins import load
+from .parser import Parser, add_shared
+from .run import register_programs
 from .terminal import show, table
 
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--batch_size", type=int, default=16, help="The number of images in the probe batch.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the initialisation, the images and the noise.")
     parser.add_argument("--proxies", type=list[str] | str, default=[], help="The names of proxies; empty for all.")
-    add_program(parser)
-    add_data(parser)
-    add_include(parser)
-    add_json(parser, "Print the scores as JSON.")
+    add_shared(parser, "program", "data", "include")
+    parser.add_argument("--json", action="store_true", help="Print the scores as JSON.")
 
 
 def main(parsed: Sequence[Namespace]) -> int:
@@ -53,7 +52,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
     if not 0 <= given.seed < 2**32:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {given.seed}")
-    include(given)
+    load(listed(given.include))
     programs = register_programs(given.program)
     proxies = only_proxies([*listed(given.proxies), *programs] if given.proxies else PROXIES)
     images = DATASETS[given.dataset](data_folder(given.data))

@@ -19,7 +19,7 @@ from ...errors import ResultsError
 from ..results.ablation import Ablation, Seed, Spread
 from ..results.panel import Panel
 from ..results.ranking import CUTS
-from ..results.standing import BASELINES, Standing
+from ..results.standing import BASELINES, Leaderboard, Standing
 from ..stats.ranks import Matrix
 from ..stats.top import Tops
 from .numbers import number
@@ -103,15 +103,19 @@ def style() -> Iterator[None]:
         yield
 
 
-def figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, Any]:
+def figure(rows: int, columns: int, *, width: float, height: float, title: str = "", **axes: Any) -> tuple[Figure, Any]:
     """Return an empty figure, in inches, and its axes as `Figure.subplots` returns them; draw on them in `style`.
 
     Raises:
         ResultsError: matplotlib is not installed.
     """
     with style():
-        made = _empty(width, height)
-        return made, made.subplots(rows, columns)
+        from matplotlib.figure import Figure
+
+        made = Figure(figsize=(width, height), layout="constrained")
+        if title:
+            made.suptitle(title, fontsize=9, color="#5b6675")
+        return made, made.subplots(rows, columns, **axes)
 
 
 def as_svg(made: Figure, title: str = "") -> str:
@@ -145,33 +149,25 @@ def inline(svg: str) -> str:
     return re.sub(r' id="[A-Za-z][\w.]*_\d+"', "", body)
 
 
-def draw(standings: Sequence[Standing], ablations: Sequence[Ablation]) -> dict[str, list[Drawing]]:
+def draw(made: Leaderboard) -> dict[str, list[Drawing]]:
     """Draw all figures of a leaderboard and return them by the id of board or ablation.
 
     Raises:
         ResultsError: matplotlib is not installed.
     """
-    drawings: dict[str, list[Drawing]] = {}
-    for ablation in ablations:
-        drawings[ablation.id] = list(_of_ablation(ablation))
-    for standing in standings:
+    drawings = {ablation.id: list(_of_ablation(ablation)) for ablation in made.ablations}
+    for standing in made.standings:
         drawings[standing.board.id] = [*drawings.get(standing.board.id, []), *_of_standing(standing)]
     return drawings
 
 
 def by_batch_size(spreads: Sequence[Spread], seeds: Sequence[Seed], title: str) -> str:
-    """Draw the coefficients of one proxy over the batch size: one line per seed, their mean, and its interval.
-
-    Args:
-        spreads: Spreads of the proxy, one per batch size.
-        seeds: Coefficients of the proxy, one per batch size and seed.
-        title: Text above the figure.
-    """
+    """Draw the coefficients of one proxy over the batch size: one line per seed, their mean, and its interval."""
     rows = sorted((s for s in spreads if s.batch_size > 0), key=lambda s: s.batch_size)
     sizes = [row.batch_size for row in rows]
     with style():
-        made = _empty(7.2, 3.1, title)
-        for axes, (name, words) in zip(made.subplots(1, 2), _WORDS.items(), strict=True):
+        made, both = figure(1, 2, width=7.2, height=3.1, title=title)
+        for axes, (name, words) in zip(both, _WORDS.items(), strict=True):
             low, high = ([getattr(row, f"{name}_{end}") for row in rows] for end in ("low", "high"))
             axes.fill_between(sizes, low, high, color=_PALE, alpha=0.6, lw=0, label="95 % over networks")
             for label, seed in enumerate(dict.fromkeys(s.seed for s in seeds)):
@@ -200,8 +196,8 @@ def by_proxy(labels: Sequence[str], spreads: Sequence[Spread], seeds: Sequence[S
     """
     order = sorted(range(len(labels)), key=lambda i: (np.nan_to_num(spreads[i].rho, nan=-2), labels[i]))
     with style():
-        made = _empty(8.4, 1.3 + 0.21 * len(labels), title)
-        for axes, (name, words) in zip(made.subplots(1, 2, sharey=True), _WORDS.items(), strict=True):
+        made, both = figure(1, 2, width=8.4, height=1.3 + 0.21 * len(labels), title=title, sharey=True)
+        for axes, (name, words) in zip(both, _WORDS.items(), strict=True):
             for height, i in enumerate(order):
                 row = spreads[i]
                 mean, low, high, sd = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high", "_sd"))
@@ -218,20 +214,13 @@ def by_proxy(labels: Sequence[str], spreads: Sequence[Spread], seeds: Sequence[S
 
 
 def heat_map(labels: Sequence[str], matrix: Matrix, title: str) -> str:
-    """Draw how alike proxies rank: the lower triangle of a symmetric matrix from -1 to 1, grey where it is NaN.
-
-    Args:
-        labels: Names of the rows, which are also those of the columns.
-        matrix: Coefficients `(labels, labels)`.
-        title: Text above the figure.
-    """
+    """Draw how alike proxies rank: the lower triangle of a symmetric matrix from -1 to 1, grey where it is NaN."""
     import matplotlib as mpl
 
     count = len(labels)
     side = 1.9 + 0.25 * count
     with style():
-        made = _empty(side + 0.8, side, title)
-        axes = made.subplots()
+        made, axes = figure(1, 1, width=side + 0.8, height=side, title=title)
         colours = mpl.colormaps["RdBu"]
         lower = np.tril(np.ones((count, count), dtype=bool), -1)
         # One rectangle per cell: matplotlib would draw an image as a bitmap.
@@ -284,8 +273,8 @@ def over_cut_off(labels: Sequence[str], curves: Sequence[Tops], title: str) -> s
     colours = {i: mpl.colors.to_hex(cycle(place)) for place, i in enumerate(proper[:COLOURED])}
     dashes = dict(zip(BASELINES, ("--", "-.", ":"), strict=True))
     with style():
-        made = _empty(10.5, 3.6, title)
-        for axes, (name, words) in zip(made.subplots(1, 3), panels, strict=True):
+        made, three = figure(1, 3, width=10.5, height=3.6, title=title)
+        for axes, (name, words) in zip(three, panels, strict=True):
             # Coloured lines are drawn last, so that they lie on top.
             for i in sorted(range(len(labels)), key=lambda i: (i in colours, -i)):
                 label, values = labels[i], getattr(curves[i], name)
@@ -362,15 +351,6 @@ def _of_standing(standing: Standing) -> Iterator[Drawing]:
 def _seeds_of(panel: Panel, seeds: Sequence[Seed]) -> list[Seed]:
     key = (panel.proxy, panel.version, panel.batch_size)
     return [seed for seed in seeds if (seed.proxy, seed.version, seed.batch_size) == key]
-
-
-def _empty(width: float, height: float, title: str = "") -> Figure:
-    from matplotlib.figure import Figure
-
-    made = Figure(figsize=(width, height), layout="constrained")
-    if title:
-        made.suptitle(title, fontsize=9, color="#5b6675")
-    return made
 
 
 def _legend(figure: Figure) -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ import pyarrow.parquet as pq
 from ...atomic import write_atomically
 from ...errors import ResultsError, one_line
 from ...progress import Progress
-from ..results.ablation import Ablation, ablate, drawn_by_seed
+from ..results.ablation import ablate, drawn_by_seed
 from ..results.board import Board, boards, from_record
-from ..results.pairs import Agreed, Transferred, across
+from ..results.pairs import across
 from ..results.panel import union
-from ..results.standing import Standing, stand
+from ..results.standing import Leaderboard, Standing, stand
 from ..scoring.store import KEY, Store
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
@@ -44,23 +43,6 @@ _TABLES = (
 _TEXTS = ("leaderboard.md", "ablation.md", "index.html")
 
 
-@dataclass(frozen=True)
-class Leaderboard:
-    """All results of the boards of a results folder.
-
-    Attributes:
-        standings: How the proxies of every board rank.
-        ablations: Ablations of boards with several seeds or batch sizes, and of boards whose seed also draws networks.
-        agreements: Agreement between two boards on the same networks, with the first of the two boards.
-        transfers: Accuracies on one board of the networks that are chosen by the scores of another.
-    """
-
-    standings: Sequence[Standing]
-    ablations: Sequence[Ablation]
-    agreements: Sequence[tuple[Board, Agreed]]
-    transfers: Sequence[Transferred]
-
-
 def write(results: Path, out: Path) -> list[Standing]:
     """Rank the boards of a results folder, and write tables, a page, figures, and the scores behind them.
 
@@ -80,12 +62,12 @@ def write(results: Path, out: Path) -> list[Standing]:
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
-    drawings = figures.draw(made.standings, made.ablations) if figures.available() else {}
+    drawings = figures.draw(made) if figures.available() else {}
     texts = {
         _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
         **_tables(made),
         "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
-        "index.html": page(made.standings, made.ablations, made.agreements, made.transfers, drawings),
+        "index.html": page(made, drawings),
         **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
     }
     if made.ablations:
@@ -143,14 +125,11 @@ def verify(folder: Path) -> list[str]:
 
 
 def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard:
-    progress = Progress(f"ranking {len(found)} boards", len(found))
-    try:
-        standings = []
+    standings = []
+    with Progress(f"ranking {len(found)} boards", len(found)) as progress:
         for board, frame in zip(found, frames, strict=True):
             standings.append(stand(board, frame))
             progress.advance(1)
-    finally:
-        progress.close()
     samples = {s.board.id: s.sample for s in standings}
     ablations = [s.ablation for s in standings if s.ablation]
     ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]
@@ -181,26 +160,21 @@ def _tables(made: Leaderboard) -> dict[str, str]:
         for family, comparison in s.comparisons:
             records["differences.csv"].append(who | {"kind": "proxies", "batch_size": family} | comparison.flat())
         for family, agreed in s.agreements:
-            records["agreement.csv"].append(who | _agreed(agreed) | {"batch_size": family})
+            records["agreement.csv"].append(who | vars(agreed) | {"batch_size": family})
     for board, agreed in made.agreements:
-        records["agreement.csv"].append(board.identity() | _agreed(agreed))
+        records["agreement.csv"].append(board.identity() | vars(agreed))
     for transfer in made.transfers:
         records["transfer.csv"].append(transfer.source.identity() | transfer.flat())
     for a in made.ablations:
         who = a.identity()
-        records["ablation.csv"] += [who | {"board": a.name} | row.flat() for row in a.spreads]
-        records["seeds.csv"] += [who | row.flat() for row in a.seeds]
+        records["ablation.csv"] += [who | {"board": a.name} | vars(row) for row in a.spreads]
+        records["seeds.csv"] += [who | vars(row) for row in a.seeds]
         records["trends.csv"] += [who | row.flat() for row in a.trends]
-        records["agreement.csv"] += [who | _agreed(row) for row in a.agreements]
+        records["agreement.csv"] += [who | vars(row) for row in a.agreements]
         records["differences.csv"] += [
             who | {"kind": "batch sizes", "batch_size": ""} | row.flat() for row in a.differences
         ]
     return {name: as_csv(of) for name, of in records.items() if of}
-
-
-def _agreed(row: Agreed) -> dict[str, Any]:
-    record = asdict(row)
-    return record | {"batch_size": "" if row.batch_size is None else row.batch_size}
 
 
 def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import jinja2
 import numpy as np
 
-from ..results.ablation import Ablation
 from ..results.board import Board
-from ..results.pairs import Agreed, Comparison, Transferred
-from ..results.standing import BASELINES, Standing
+from ..results.pairs import Agreed, Comparison
+from ..results.standing import BASELINES, Leaderboard, Standing
 from .figures import Drawing, inline
 from .numbers import number, percent, significant
 from .published import published
@@ -68,23 +67,14 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def page(
-    standings: Sequence[Standing],
-    ablations: Sequence[Ablation],
-    agreements: Sequence[tuple[Board, Agreed]],
-    transfers: Sequence[Transferred],
-    drawings: Mapping[str, Sequence[Drawing]],
-) -> str:
+def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]]) -> str:
     """Return the page as HTML; equal boards give equal bytes.
 
     Args:
-        standings: How the proxies of every board rank.
-        ablations: Ablations of one board, and ablations of several boards.
-        agreements: Agreement between boards on the same networks.
-        transfers: Accuracies on one board of the networks that are chosen by the scores of another.
+        made: All results of the boards.
         drawings: Figures by the id of board or ablation; empty without matplotlib.
     """
-    boards = {standing.board.id for standing in standings}
+    boards = {standing.board.id for standing in made.standings}
     sections = [
         {
             "board": s.board,
@@ -94,14 +84,14 @@ def page(
             "traces": _traces(s),
             "facts": _facts(s.board),
         }
-        for s in standings
+        for s in made.standings
     ]
     template = environment().get_template("page.html")
     return template.render(
         sections=sections,
-        ablations=[ablation for ablation in ablations if ablation.id not in boards],
-        agreements=agreements,
-        transfers=transfers,
+        ablations=[ablation for ablation in made.ablations if ablation.id not in boards],
+        agreements=made.agreements,
+        transfers=made.transfers,
         drawings=drawings,
         baselines=BASELINES,
         significant_p=SIGNIFICANT,

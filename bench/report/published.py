@@ -15,7 +15,6 @@ class Published:
     """The published coefficients of one proxy on one space and task.
 
     Attributes:
-        space: Name of the benchmark space.
         task: Name of the task that its networks were trained for.
         proxy: Our name of the proxy.
         rho: Spearman's rho, signed; None where it was not published.

@@ -26,12 +26,7 @@ _HEAD = """\
 
 
 def terminal(rankings: Sequence[Ranking], label: str) -> Table:
-    """Lay out the rankings of one study in at most 100 columns.
-
-    Args:
-        rankings: One per proxy and batch size.
-        label: Which accuracy it is, in words.
-    """
+    """Lay out the rankings of one study in at most 100 columns, under the accuracy in words."""
     first = rankings[0]
     pools = sorted({f"{r.proxy} ranks the pool of {r.pool}" for r in rankings if r.pool})
     table = Table(

@@ -95,16 +95,7 @@ def as_table(records: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
-    """Log a study that was run.
-
-    Args:
-        study: The study.
-        rows: Its scores.
-        rankings: Its rankings, one per proxy and batch size.
-
-    Returns:
-        One line for the user: where the W&B run is, the command that uploads it, or why there is none.
-    """
+    """Log the scores and rankings of a study that was run, and return the `note` of the session."""
     config = {
         **dataclasses.asdict(study.config),
         "truth": study.recipe.truth,

@@ -25,9 +25,6 @@ class Seed:
     """One proxy at one batch size with one seed.
 
     Attributes:
-        proxy: Name of the proxy.
-        version: Version of the proxy.
-        batch_size: Number of images in the probe batch.
         seed: Seed of images, initialisation and noise, and of the sample if seeds draw the networks too.
         n: Number of networks with a finite score.
         rho: Spearman, signed, with the 95 % percentile interval over networks from `rho_low` to `rho_high`.
@@ -46,31 +43,21 @@ class Seed:
     tau_low: float
     tau_high: float
 
-    def flat(self) -> dict[str, Any]:
-        """Return one level of plain values, for CSV."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Spread:
     """One proxy at one batch size over all seeds.
 
     Attributes:
-        proxy: Name of the proxy.
-        version: Version of the proxy.
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
         seeds: Number of seeds that have a coefficient.
         networks: Number of networks with a finite score of any seed.
         coverage: Share of the scores asked for that are finite.
         rho: Spearman, signed, mean over seeds. The 95 % percentile interval from `rho_low` to `rho_high` is over
-        networks
-            with the same seeds; all seeds of a network are one cluster.
+            networks with the same seeds; all seeds of a network are one cluster.
         rho_sd: Standard deviation over seeds, on these networks. The 95 % interval from `rho_sd_low` to `rho_sd_high`
-        is
-            over seeds with the same networks. It takes seeds as independent and normal, and comes from the chi-square
-            distribution, because a bootstrap of seven values would be too short.
-        rho_min: Lowest Spearman over seeds.
-        rho_max: Highest Spearman over seeds.
+            is over seeds with the same networks. It takes seeds as independent and normal, and comes from the
+            chi-square distribution, because a bootstrap of seven values would be too short.
         tau: Kendall's tau-b, signed, mean over seeds; its other columns are as those of `rho`.
         seed_rho: Mean Spearman between the scores of two seeds; NaN where seeds share fewer than three networks.
         seed_tau: Mean Kendall's tau-b between the scores of two seeds; NaN as for `seed_rho`.
@@ -101,10 +88,6 @@ class Spread:
     seed_rho: float
     seed_tau: float
 
-    def flat(self) -> dict[str, Any]:
-        """Return one level of plain values, for CSV."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Trend:
@@ -113,8 +96,6 @@ class Trend:
     It is the slope of a line through the coefficients over log2 of the batch size, by least squares.
 
     Attributes:
-        proxy: Name of the proxy.
-        version: Version of the proxy.
         batch_sizes: Batch sizes that have a coefficient with every seed.
         seed: Seed of the slope, None for the mean over all seeds.
         rho: Slope of Spearman's rho, with the 95 % percentile interval over networks from `rho_low` to `rho_high`.
@@ -198,12 +179,7 @@ class Ablation:
 
 
 def ablate(boards: Sequence[Board], sample: Sample) -> Ablation:
-    """Compute an ablation.
-
-    Args:
-        boards: Boards of the experiment.
-        sample: Sample of their networks and panels.
-    """
+    """Compute an ablation of boards, given the sample of all their networks and panels."""
     measured = sample.measured
     several = [own for own in _by_proxy(measured) if len(own) > 1]
     alike = [list(between_seeds(m.panel)) for m in measured]
@@ -250,12 +226,7 @@ def per_seed(measured: Measured) -> Iterator[Seed]:
 
 
 def spread(measured: Measured, agreements: Sequence[Agreed]) -> Spread:
-    """Return how much the coefficients of a panel vary over seeds and over networks.
-
-    Args:
-        measured: Panel with its coefficients.
-        agreements: Agreements of the scores of every two seeds.
-    """
+    """Return how much the coefficients of a panel vary, given the agreements of the scores of every two seeds."""
     panel = measured.panel
     asked = int(panel.asked.sum())
     found = {}
@@ -292,14 +263,14 @@ def deviation(values: Vector) -> float:
     return float(known.std(ddof=1)) if known.min() < known.max() else 0.0
 
 
-def chi_square_interval(sd: float, k: int, level: float = 0.95) -> tuple[float, float]:
+def chi_square_interval(sd: float, k: int) -> tuple[float, float]:
     r"""Return the interval of a standard deviation of k independent normal values; NaN for fewer than two.
 
-    $$s \sqrt{\frac{k - 1}{\chi^2_{k-1, (1 \pm level)/2}}}$$
+    $$s \sqrt{\frac{k - 1}{\chi^2_{k-1, (1 \pm 0.95)/2}}}$$
     """
     if k < 2 or math.isnan(sd):
         return math.nan, math.nan
-    quantiles = scipy_stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], k - 1)
+    quantiles = scipy_stats.chi2.ppf([(1 + 0.95) / 2, (1 - 0.95) / 2], k - 1)
     low, high = sd * np.sqrt((k - 1) / quantiles)
     return float(low), float(high)
 
@@ -336,10 +307,10 @@ def trends(measured: Sequence[Measured]) -> Iterator[Trend]:
         yield Trend(panel.proxy, panel.version, sizes, seed, *found["rho"], *found["tau"])
 
 
-def _t_interval(values: Vector, level: float = 0.95) -> tuple[float, float]:
+def _t_interval(values: Vector) -> tuple[float, float]:
     if len(values) < 2:
         return math.nan, math.nan
-    half = float(scipy_stats.t.ppf((1 + level) / 2, len(values) - 1)) * deviation(values) / math.sqrt(len(values))
+    half = float(scipy_stats.t.ppf(0.975, len(values) - 1)) * deviation(values) / math.sqrt(len(values))
     return float(values.mean()) - half, float(values.mean()) + half
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ResultsError, one_line
-from ..study.recipe import Recipe, from_document
-from ..study.work import Work
+from ..study.recipe import Recipe, Work, from_document
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..stats.coefficients import mean_over_seeds, over_seeds, rho_and_tau
-from ..stats.conditional import agreement
 from ..stats.ranks import Matrix, Vector
-from ..stats.significance import Difference, differences, holm
+from ..stats.significance import Difference, differences
 from ..stats.top import choose
 from .board import Board
 from .panel import Measured, Panel, Sample, common_seeds, in_threads, measure
@@ -30,24 +29,14 @@ class Comparison:
     Coefficients are positive where a proxy ranks as it claims, so a positive difference means that the first is better.
 
     Attributes:
-        first: First panel.
-        second: Second panel.
         n: Number of networks that both scored with a common seed.
-        rho_first: Spearman of the first panel on these networks, mean over seeds.
-        rho_second: Spearman of the second panel on these networks, mean over seeds.
-        tau_first: Kendall's tau-b of the first panel on these networks, mean over seeds.
-        tau_second: Kendall's tau-b of the second panel on these networks, mean over seeds.
-        rho: Difference of rho.
-        tau: Difference of tau.
+        rho: Spearman of both panels on these networks, mean over seeds, and their difference.
+        tau: Kendall's tau-b of both panels on these networks, mean over seeds, and their difference.
     """
 
     first: Panel
     second: Panel
     n: int
-    rho_first: float
-    rho_second: float
-    tau_first: float
-    tau_second: float
     rho: Difference
     tau: Difference
 
@@ -61,10 +50,7 @@ class Comparison:
             "n": self.n,
         }
         for name in ("rho", "tau"):
-            of = getattr(self, name)
-            record |= {f"{name}_{which}": getattr(self, f"{name}_{which}") for which in ("first", "second")}
-            record |= {f"{name}_{key}": getattr(of, key) for key in ("difference", "low", "high", "p", "p_normal")}
-            record[f"{name}_p_holm"] = of.p_holm
+            record |= {f"{name}_{key}": value for key, value in vars(getattr(self, name)).items()}
         return record
 
 
@@ -90,29 +76,25 @@ def compare(found: Sequence[Measured], truth: Vector, weights: Matrix) -> list[C
                 wanted[i, mask.tobytes()] = dataclasses.replace(panel, scores=scores)
     anew = in_threads(partial(measure, truth=truth, weights=weights), wanted.values())
     known |= dict(zip(wanted, anew, strict=True))
-    result = []
-    for (a, b), both in masks.items():
-        measured = [known[i, mask.tobytes()] for i, mask in zip((a, b), both, strict=True)]
-        rho, tau = _gap(measured, "rho"), _gap(measured, "tau")
-        n = int(both[0].any(1).sum())
-        result.append(Comparison(found[a].panel, found[b].panel, n, *rho[:2], *tau[:2], rho[2], tau[2]))
-    corrected = [holm(np.asarray([getattr(c, name).p_normal for c in result])) for name in ("rho", "tau")]
+    measured = [[known[i, mask.tobytes()] for i, mask in zip(pair, both, strict=True)] for pair, both in masks.items()]
+    rho, tau = (_gaps(measured, name) for name in ("rho", "tau"))
     return [
-        dataclasses.replace(
-            c,
-            rho=dataclasses.replace(c.rho, p_holm=float(rho)),
-            tau=dataclasses.replace(c.tau, p_holm=float(tau)),
-        )
-        for c, rho, tau in zip(result, *corrected, strict=True)
+        Comparison(found[a].panel, found[b].panel, int(mask.any(1).sum()), *gaps)
+        for ((a, b), (mask, _)), *gaps in zip(masks.items(), rho, tau, strict=True)
     ]
 
 
-def _gap(both: Sequence[Measured], name: str) -> tuple[float, float, Difference]:
-    """Return a coefficient of each of two panels, and their difference on the same resamples."""
-    values = [m.panel.sign * float(mean_over_seeds(getattr(m, name))) for m in both]
-    drawn = [m.panel.sign * mean_over_seeds(getattr(m, f"drawn_{name}")) for m in both]
-    (difference,) = differences(np.asarray(values), np.stack(drawn))
-    return values[0], values[1], difference
+def _gaps(pairs: Sequence[Sequence[Measured]], name: str) -> list[Difference]:
+    """Return the differences of a coefficient between two panels on the same resamples, pair by pair."""
+    if not pairs:
+        return []
+
+    def mean(m: Measured, field: str) -> NDArray[np.float64]:
+        return m.panel.sign * mean_over_seeds(getattr(m, field))
+
+    values = [[mean(m, name) for m in pair] for pair in pairs]
+    drawn = [mean(a, f"drawn_{name}") - mean(b, f"drawn_{name}") for a, b in pairs]
+    return differences(np.asarray(values), np.stack(drawn))
 
 
 def _common(first: Panel, second: Panel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -174,12 +156,11 @@ class Agreed:
 
 def agree(columns: Iterable[tuple[Vector, Vector]], sign: int = 1) -> tuple[int, float, float]:
     """Return the fewest networks of pairs of columns `(n,)`, and the means of rho and tau, multiplied by a sign."""
-    found = [agreement(np.column_stack(pair)) for pair in columns]
-    if not found:
+    common = [(x[both], y[both]) for x, y in columns for both in [np.isfinite(x) & np.isfinite(y)]]
+    if not common:
         return 0, math.nan, math.nan
-    values = np.asarray([(a.rho[0, 1], a.tau[0, 1]) for a in found])
-    rho, tau = (sign * mean_over_seeds(values)).tolist()
-    return min(a.n for a in found), rho, tau
+    rho, tau = (sign * mean_over_seeds(np.asarray([rho_and_tau(x, y) for x, y in common]))).tolist()
+    return min(len(x) for x, _ in common), rho, tau
 
 
 def between_proxies(sample: Sample, panels: Sequence[Panel]) -> Iterator[Agreed]:
@@ -213,8 +194,6 @@ class Transferred:
 
     Attributes:
         source: Board of the scores.
-        proxy: Name of the proxy.
-        batch_size: Batch size of the scores.
         truth: Name of the accuracies.
         n: Number of networks to choose from.
         k: Number of chosen networks.

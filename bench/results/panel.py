@@ -30,8 +30,6 @@ class Panel:
     """The scores of one proxy at one batch size.
 
     Attributes:
-        proxy: Name of the proxy.
-        version: Version of the proxy.
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
         seeds: Seeds, one for every column.
         scores: `(n, seeds)`, NaN where there is none.
@@ -60,11 +58,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Measured(SeedCorrelations):
-    """A panel with its coefficients and their resamples, seed by seed. All results of a panel come from this record.
-
-    Attributes:
-        panel: Scores that the coefficients are of.
-    """
+    """A panel with its coefficients and their resamples, seed by seed. All results of a panel come from this record."""
 
     panel: Panel
 

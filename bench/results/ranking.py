@@ -31,21 +31,15 @@ class Ranking:
     """How well one proxy ranks, and all that makes the coefficients comparable.
 
     Attributes:
-        space: Name of the benchmark space.
         dataset: Name of the images.
         accuracy: Name of the accuracies.
         protocol: Version of what all scores have in common.
         device: Class of device, and the precision if it is not float32.
-        proxy: Name of the proxy.
-        version: Version of the proxy.
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
-        seeds: Seeds of the scores.
-        networks: Number of networks.
         coverage: Share of (network, seed) pairs with a finite score; the others are in no coefficient.
         failures: Number of scores with each status other than ok.
         ms: Median milliseconds per network if the proxy runs alone: shared passes are counted in full.
         pool: Networks that an aggregate ranked; empty for a proxy that scores each network by itself.
-        correlation: Coefficients, with intervals.
     """
 
     space: str
@@ -141,8 +135,8 @@ class Detail:
         regret_at_10: Best accuracy of all networks less the best of the ten highest scores, in percentage points.
         best_percentile: Percentage of the other networks that score below the most accurate network.
         conditional: Both coefficients given params and given MACs, and where the space knows of them within equal
-        numbers
-            of convolutions, among one network of every class, and among networks without unreachable operations.
+            numbers of convolutions, among one network of every class, and among networks without unreachable
+            operations.
         curve: The top at every cut-off of `CUTS`.
     """
 
@@ -196,7 +190,7 @@ def detail(
         for name in ("params", "macs")
     }
     if "convolutions" in sizes:
-        conditional["within_convolutions"], _ = within(scores, truth, sizes["convolutions"], weights, overall)
+        conditional["within_convolutions"] = within(scores, truth, sizes["convolutions"], weights, overall)
     if "isomorphism_class" in sizes:
         first = representatives(sizes["isomorphism_class"])
         conditional["among_classes"] = among(scores, truth, first, weights, overall)

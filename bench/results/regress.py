@@ -49,7 +49,6 @@ class Moved:
     """A network whose rank changed.
 
     Attributes:
-        architecture: Text of the network.
         before: Rank before, 1 for the highest score.
         after: Rank now, 1 for the highest score.
     """
@@ -64,8 +63,6 @@ class Finding:
     """The result of the check for one proxy at one batch size.
 
     Attributes:
-        proxy: Name of the proxy.
-        batch_size: Number of images in the probe batch.
         outcome: Same, not comparable (another version), or regressed.
         reason: Reason of the outcome, in words.
         rho: Spearman before and now, mean over seeds.
@@ -87,13 +84,7 @@ class Finding:
 
 
 def make_baseline(config: StudyConfig, recipe: Recipe, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the baseline of a study: how it was made, its accuracies, and every score.
-
-    Args:
-        config: Configuration of the study.
-        recipe: Recipe of its scores.
-        rows: Scores of the study, from `ranking.select`.
-    """
+    """Return the baseline of a study: how it was made, its accuracies, and every score."""
     return {
         "format": FORMAT,
         "recipe": {"command": f"zcbench {' '.join(sys.argv[1:])}", "environment": environment()},
@@ -164,11 +155,6 @@ def read_baseline(path: Path) -> dict[str, Any]:
             "--update"
         ) from None
     return cast("dict[str, Any]", document)
-
-
-def study_config(document: Mapping[str, Any], **free: Any) -> StudyConfig:
-    """Return the configuration of the study of a baseline, with the settings `free` that change no score."""
-    return StudyConfig(**document["config"], **free)
 
 
 def compare(

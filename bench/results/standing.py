@@ -10,7 +10,7 @@ import pandas as pd
 
 from .ablation import Ablation, ablate
 from .board import Board
-from .pairs import Agreed, Comparison, between_proxies, compare, families
+from .pairs import Agreed, Comparison, Transferred, between_proxies, compare, families
 from .panel import Sample, in_threads, of_recipe
 from .ranking import Detail, Ranking, detail, rank, select_rows
 
@@ -23,7 +23,6 @@ class Standing:
     """One board and how its proxies rank, the best Spearman first.
 
     Attributes:
-        board: Board that is computed.
         rankings: Rankings, one per proxy and batch size.
         details: Details, one per ranking.
         sample: Networks, accuracies and panels of the board.
@@ -41,13 +40,25 @@ class Standing:
     ablation: Ablation | None
 
 
-def stand(board: Board, rows: pd.DataFrame) -> Standing:
-    """Compute one board.
+@dataclass(frozen=True)
+class Leaderboard:
+    """All results of the boards of a results folder.
 
-    Args:
-        board: Board to compute.
-        rows: Scores of the board, one per key, without those of aggregates.
+    Attributes:
+        standings: How the proxies of every board rank.
+        ablations: Ablations of boards with several seeds or batch sizes, and of boards whose seed also draws networks.
+        agreements: Agreement between two boards on the same networks, with the first of the two boards.
+        transfers: Accuracies on one board of the networks that are chosen by the scores of another.
     """
+
+    standings: Sequence[Standing]
+    ablations: Sequence[Ablation]
+    agreements: Sequence[tuple[Board, Agreed]]
+    transfers: Sequence[Transferred]
+
+
+def stand(board: Board, rows: pd.DataFrame) -> Standing:
+    """Compute one board from its scores, one per key, without those of aggregates."""
     recipe = board.recipe
     extra = [_baseline(board, name) for name in BASELINES if name not in recipe.versions]
     every = pd.concat([select_rows(rows, recipe), *extra])

@@ -14,6 +14,7 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,40 @@ from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
 from ..study.config import TrainerConfig, listed
+from ..study.recipe import Work
 from ..study.resolve import Study
-from .jobs import Job, missing
 from .store import KEY, Row, Store, Writer
+
+
+@dataclass(frozen=True)
+class Job:
+    """One item of the data set that the trainer predicts on: a network and its work.
+
+    Attributes:
+        index: Index of the network in the space.
+        work: Work that is not in the store.
+    """
+
+    index: int
+    architecture: str
+    work: tuple[Work, ...]
+
+
+def missing(study: Study, store: Store) -> list[Job]:
+    """Return the jobs of a study, the most expensive networks first, so that all workers end at the same time."""
+    known = store.keys() if store.parts() else set()
+    jobs = []
+    for index in study.indices:
+        architecture = study.space.architecture(index)
+        rest = [
+            Work(work.seed, work.batch_size, names)
+            for work in study.work
+            if (names := tuple(p for p in work.proxies if study.recipe.key(architecture, work, p) not in known))
+        ]
+        if rest:
+            jobs.append(Job(index, architecture, tuple(rest)))
+    task = study.images.task
+    return sorted(jobs, key=lambda job: (-study.space.macs(job.architecture, task), job.index))
 
 
 def run(study: Study) -> bool:

@@ -1,8 +1,7 @@
 """An exact bootstrap of rank correlations over networks, which sorts once and not once per resample.
 
-A resample of n networks is a vector w: how often each network was drawn. With the signs of all pairs, Spearman's rho
-and
-Kendall's tau-b are forms in w. They equal SciPy's values on the resample written out:
+A resample of n networks is a vector w: how often each network was drawn. With the signs of all pairs, both coefficients
+are forms in w. They equal SciPy's values on the resample written out:
 
     rho   = w'(Sx w o Sy w) / sqrt(w'(Sx w)^2 w'(Sy w)^2)       Sx = sign(x_i - x_j)
     tau-b = w'(Sx o Sy)w / sqrt(w'|Sx|w w'|Sy|w)
@@ -42,23 +41,22 @@ def by_network(weights: Matrix, n: int) -> Small:
     return np.ascontiguousarray(weights.T, dtype=WHOLE)
 
 
-def bootstrap(scores: Vector, truth: Vector, weights: Small) -> tuple[Vector, Vector]:
-    """Return Spearman's rho and Kendall's tau-b of every resample.
+def bootstrap(scores: Vector, truth: Vector, weights: Small) -> Matrix:
+    """Return Spearman's rho and Kendall's tau-b of every resample `(2, resamples)`.
+
+    They are NaN where a resample is constant, and for fewer than three networks.
 
     Args:
         scores: `(n,)`, finite.
         truth: `(n,)`, finite.
         weights: `(n, resamples)`, from `by_network`.
 
-    Returns:
-        rho and tau, each `(resamples,)`, NaN where a resample is constant.
-
     Raises:
         ValueError: Lengths differ, or a value is not finite.
     """
     check(scores, truth)
-    if not weights.size:
-        return np.full(weights.shape[1], np.nan), np.full(weights.shape[1], np.nan)
+    if len(truth) < 3 or not weights.size:
+        return np.full((2, weights.shape[1]), np.nan)
     x, y = Buckets(scores), Buckets(truth)
     total = weights.sum(0)
     concordance, product, square_x, square_y = np.zeros((4, len(total)))
@@ -92,18 +90,8 @@ def bootstrap(scores: Vector, truth: Vector, weights: Small) -> tuple[Vector, Ve
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = product / np.sqrt(square_x * square_y)
         tau = concordance / np.sqrt(_untied(x, weights) * _untied(y, weights))
-    return np.where(np.isfinite(rho), rho, np.nan), np.where(np.isfinite(tau), tau, np.nan)
-
-
-def replicates(scores: Vector, truth: Vector, weights: Small) -> Matrix:
-    """Return rho and tau of every resample `(2, resamples)`, NaN for fewer than three networks.
-
-    Args:
-        scores: `(n,)`, finite.
-        truth: `(n,)`, finite.
-        weights: `(n, resamples)`, from `by_network`.
-    """
-    return np.asarray(bootstrap(scores, truth, weights)) if len(truth) > 2 else np.full((2, weights.shape[1]), np.nan)
+    drawn = np.stack([rho, tau])
+    return np.where(np.isfinite(drawn), drawn, np.nan)
 
 
 def interval(values: Vector, level: float = 0.95) -> tuple[float, float]:

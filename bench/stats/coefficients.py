@@ -1,4 +1,7 @@
-"""Coefficients of scores with accuracies: Kendall's tau-b, Spearman's rho, Pearson's r, and the weighted tau."""
+"""Coefficients of scores with accuracies: Kendall's tau-b, Spearman's rho, Pearson's r, and the weighted tau.
+
+A coefficient takes finite scores `(n,)` and finite accuracies `(n,)` of the same networks.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,6 @@ from .ranks import Matrix, Vector, concordance, grades
 
 def kendall(scores: Vector, truth: Vector) -> float:
     """Return Kendall's tau-b, signed; NaN for fewer than three values or a constant side.
-
-    Args:
-        scores: `(n,)`, finite.
-        truth: `(n,)`, finite.
 
     Raises:
         ValueError: Lengths differ, or a value is not finite.
@@ -37,10 +36,6 @@ def spearman(scores: Vector, truth: Vector) -> float:
     accuracies. These are sums of whole numbers, so every machine has the same last digit. SciPy's `spearmanr` differs
     by round-off.
 
-    Args:
-        scores: `(n,)`, finite.
-        truth: `(n,)`, finite.
-
     Raises:
         ValueError: Lengths differ, or a value is not finite.
     """
@@ -57,10 +52,6 @@ def rho_and_tau(scores: Vector, truth: Vector) -> tuple[float, float]:
 
 def pearson(scores: Vector, truth: Vector) -> float:
     """Return Pearson's r; NaN for fewer than three values or a side that is constant to round-off.
-
-    Args:
-        scores: `(n,)`, finite.
-        truth: `(n,)`, finite.
 
     Raises:
         ValueError: Lengths differ, or a value is not finite.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import by_network, interval, replicates
+from .bootstrap import bootstrap, by_network, interval
 from .coefficients import finite_columns, mean_over_seeds, over_seeds, rho_and_tau
 from .ranks import Matrix, Vector
 from .top import top
@@ -62,25 +62,20 @@ def correlate_seeds(scores: Matrix, truth: Vector, weights: Matrix) -> SeedCorre
     for column, (x, y, keep) in zip(scores.T, finite_columns(scores, truth), strict=True):
         key = column.tobytes()
         if key not in known:
-            drawn_rho, drawn_tau = replicates(x, y, small if keep.all() else small[keep])
+            drawn_rho, drawn_tau = bootstrap(x, y, small if keep.all() else small[keep])
             known[key] = len(x), *rho_and_tau(x, y), drawn_rho, drawn_tau
         found.append(known[key])
     return SeedCorrelations(*map(np.asarray, zip(*found, strict=True)))
 
 
 @dataclass(frozen=True)
-class Correlation:
-    """How well scores rank: both coefficients with percentile intervals over networks, and the top of the ranking.
+class Coefficients:
+    """Both coefficients: means over seeds, with 95 % percentile intervals over networks.
 
     Attributes:
-        n: Number of networks with a finite score of any seed.
+        n: Number of networks that the coefficients are over.
         rho: Spearman, with the interval `rho_low` to `rho_high`.
         tau: Kendall's tau-b, with the interval `tau_low` to `tau_high`.
-        rho_top_accuracy: Spearman among the 10 % most accurate networks.
-        tau_top_accuracy: Kendall's tau-b among the 10 % most accurate networks.
-        rho_top_score: Spearman among the 10 % with the highest scores.
-        tau_top_score: Kendall's tau-b among the 10 % with the highest scores.
-        top_overlap: Share of the 10 % most accurate networks that are among the 10 % with the highest scores.
     """
 
     n: int
@@ -90,6 +85,20 @@ class Correlation:
     tau: float
     tau_low: float
     tau_high: float
+
+
+@dataclass(frozen=True)
+class Correlation(Coefficients):
+    """How well scores rank: both coefficients, and the top of the ranking.
+
+    Attributes:
+        rho_top_accuracy: Spearman among the 10 % most accurate networks.
+        tau_top_accuracy: Kendall's tau-b among the 10 % most accurate networks.
+        rho_top_score: Spearman among the 10 % with the highest scores.
+        tau_top_score: Kendall's tau-b among the 10 % with the highest scores.
+        top_overlap: Share of the 10 % most accurate networks that are among the 10 % with the highest scores.
+    """
+
     rho_top_accuracy: float
     tau_top_accuracy: float
     rho_top_score: float

@@ -85,12 +85,7 @@ class Buckets:
 
 
 def concordance(scores: Vector, truth: Vector) -> Vector:
-    """Return for every network how many more of its pairs are concordant than discordant.
-
-    Args:
-        scores: `(n,)`, finite.
-        truth: `(n,)`, finite.
-    """
+    """Return for every network how many more of its pairs are concordant than discordant; all values are finite."""
     x, y = Buckets(scores), Buckets(truth)
     ranks = y.ranks.astype(np.intp)
     every = y.counts.cumsum()

@@ -17,9 +17,9 @@ class Difference:
     """The coefficient of one proxy less that of another proxy, on the same resamples.
 
     Attributes:
-        first: Index of the first proxy.
-        second: Index of the second proxy.
-        difference: Coefficient of the first proxy less that of the second.
+        first: Coefficient of the first proxy.
+        second: Coefficient of the second proxy.
+        difference: `first` less `second`.
         low: Lower end of the 95 % percentile interval of the difference.
         high: Upper end of this interval.
         p: Two-sided p-value from the percentiles: the interval that just reaches 0 has level 1 - p. It is at least
@@ -28,8 +28,8 @@ class Difference:
         p_holm: `p_normal` after Holm's correction over all pairs.
     """
 
-    first: int
-    second: int
+    first: float
+    second: float
     difference: float
     low: float
     high: float
@@ -38,28 +38,26 @@ class Difference:
     p_holm: float
 
 
-def differences(values: Vector, drawn: Matrix) -> list[Difference]:
-    """Compare every pair of proxies by a coefficient, paired over resamples.
+def differences(values: Matrix, drawn: Matrix) -> list[Difference]:
+    """Compare pairs of proxies by a coefficient, paired over resamples; Holm's correction is over all pairs.
 
-    Each coefficient is over the networks that its proxy scored. To compare two proxies on their common networks, set
-    the scores of the other networks to NaN before. Resamples in which one of the two is NaN are left out. A pair
-    without any resample is NaN, and counts in Holm's correction.
+    To compare two proxies on their common networks, set the scores of the other networks to NaN before. Resamples in
+    which a difference is NaN are left out. A pair without any resample is NaN, and counts in Holm's correction.
 
     Args:
-        values: `(proxies,)`, the coefficient of each proxy.
-        drawn: `(proxies, resamples)`, this coefficient of every resample; all proxies have the same resamples.
+        values: `(pairs, 2)`, the coefficients of both proxies.
+        drawn: `(pairs, resamples)`, the difference of both coefficients in every resample.
 
     Raises:
         ValueError: Shapes do not fit.
     """
-    if values.ndim != 1 or drawn.ndim != 2 or len(drawn) != len(values):
-        raise ValueError(f"differences: expected (p,) and (p, resamples), got {values.shape} and {drawn.shape}")
-    pairs = [(a, b) for a in range(len(values)) for b in range(a + 1, len(values))]
-    gaps = [float(values[a] - values[b]) for a, b in pairs]
-    resampled = [d[~np.isnan(d)] for d in (drawn[a] - drawn[b] for a, b in pairs)]
-    normal = np.asarray([_normal_p(gap, d) for gap, d in zip(gaps, resampled, strict=True)])
-    rows = zip(pairs, gaps, resampled, normal.tolist(), holm(normal).tolist(), strict=True)
-    return [Difference(*pair, gap, *interval(d), _percentile_p(d), p, corrected) for pair, gap, d, p, corrected in rows]
+    if drawn.ndim != 2 or values.shape != (len(drawn), 2):
+        raise ValueError(f"differences: expected (pairs, 2) and (pairs, resamples), got {values.shape}, {drawn.shape}")
+    gaps = values[:, 0] - values[:, 1]
+    resampled = [row[~np.isnan(row)] for row in drawn]
+    normal = np.asarray([_normal_p(gap, row) for gap, row in zip(gaps.tolist(), resampled, strict=True)])
+    rows = zip(*values.T.tolist(), gaps.tolist(), resampled, normal.tolist(), holm(normal).tolist(), strict=True)
+    return [Difference(a, b, gap, *interval(d), _percentile_p(d), p, adjusted) for a, b, gap, d, p, adjusted in rows]
 
 
 def holm(p: Vector) -> Vector:

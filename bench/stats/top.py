@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .coefficients import check, finite_columns, mean_over_seeds, over_seeds
+from .coefficients import finite_columns, mean_over_seeds, over_seeds
 from .ranks import Matrix, Vector, above
-
-Gain = Literal["percent", "relative"]
 
 #: Cut-offs from 1 % to 100 %.
 SHARES = tuple(percent / 100 for percent in range(1, 101))
@@ -37,14 +34,21 @@ def top(values: Vector, share: float = 0.1) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Tops:
-    """The top at every cut-off: arrays `(shares,)`, means over seeds.
+    r"""The top at every cut-off: arrays `(shares,)`, means over seeds.
+
+    nDCG is the normalised discounted cumulative gain of the k highest scores:
+
+    $$\frac{\sum_{j=1}^{k} g(a_j) / \log_2(1 + j)}{\sum_{j=1}^{k} g(a^*_j) / \log_2(1 + j)}$$
+
+    Here a_j is the accuracy of the network with the j-th highest score, and a*_j is the j-th highest accuracy.
 
     Attributes:
         n: Number of networks with a finite score of any seed.
         shares: Cut-offs, as shares of the networks with a finite score, rounded up.
         precision: Share of the networks with the highest scores that are among the most accurate networks.
-        ndcg: `ndcg` at the cut-off, with the gain "percent".
-        ndcg_relative: `ndcg` at the cut-off, with the gain "relative".
+        ndcg: nDCG with the gain 2^a - 1, a in percent (VKDNW: Týbl and Neumann, CVPR 2025): one percentage point of
+            accuracy doubles it. NaN where an accuracy is outside of 0 to 100, or if every gain is 0.
+        ndcg_relative: nDCG with a linear gain: 0 for the worst network and 1 for the best.
         best: Best accuracy among the networks with the highest scores.
         regret: Best accuracy of all networks, scored or not, less `best`.
         rho_top_accuracy: Spearman among the most accurate networks.
@@ -87,37 +91,6 @@ def tops(scores: Matrix, truth: Vector, shares: Sequence[float] = SHARES, *, hig
     sign = 1 if higher_is_better else -1
     curves = over_seeds(lambda x, y: _curves(x, y, cuts, best, sign), scores, truth)
     return Tops(int(np.isfinite(scores).any(1).sum()), cuts, *curves)
-
-
-def ndcg(scores: Vector, truth: Vector, k: int, gain: Gain = "percent", *, higher_is_better: bool = True) -> float:
-    r"""Return the normalised discounted cumulative gain of the k highest scores.
-
-    $$\frac{\sum_{j=1}^{k} g(a_j) / \log_2(1 + j)}{\sum_{j=1}^{k} g(a^*_j) / \log_2(1 + j)}$$
-
-    Here a_j is the accuracy of the network with the j-th highest score, and a*_j is the j-th highest accuracy. The gain
-    "percent" is 2^a - 1 with a in percent: one percentage point of accuracy doubles it. VKDNW (Týbl and Neumann, CVPR
-    2025) uses it with k = 1000. The gain "relative" is linear: 0 for the worst network and 1 for the best.
-
-    Args:
-        scores: `(n,)`, finite.
-        truth: `(n,)`, finite; where one is outside of 0 to 100, the gain "percent" and the result are NaN.
-        k: Cut-off; all networks if there are fewer.
-        gain: Name of the gain, "percent" or "relative".
-        higher_is_better: Whether the highest scores are the top.
-
-    Returns:
-        A value from 0 to 1; NaN without networks, or if the gain of every network is 0.
-
-    Raises:
-        ValueError: k is below 1, lengths differ, or a value is not finite.
-    """
-    if k < 1:
-        raise ValueError(f"k: expected at least 1, got {k}")
-    check(scores, truth)
-    if not len(truth):
-        return math.nan
-    order = _descending(scores if higher_is_better else -scores)
-    return float(_ndcg(truth, order, _gains(truth, gain))[min(k, len(truth)) - 1])
 
 
 @dataclass(frozen=True)
@@ -185,11 +158,14 @@ def _curves(scores: Vector, truth: Vector, shares: Vector, best_of_all: float, s
     place[0, by_score] = place[1, by_accuracy] = np.arange(n)
     inside = np.bincount(place.max(0), minlength=n).cumsum()  # how many are within both tops
     best = np.maximum.accumulate(truth[by_score])
+    low, high = truth.min(), truth.max()
+    # A common factor of all gains cancels; this factor keeps them from overflow.
+    percent = np.exp2(truth - high) - np.exp2(-high) if low >= 0 and high <= 100 else np.full(n, np.nan)
     at = sizes - 1
     return np.stack([
         inside[at] / sizes,
-        _ndcg(truth, by_score, _gains(truth, "percent"))[at],
-        _ndcg(truth, by_score, _gains(truth, "relative"))[at],
+        _ndcg(by_score, percent)[at],
+        _ndcg(by_score, truth / 2 - low / 2)[at],
         best[at],
         best_of_all - best[at],
         *_among_first(truth, scores, by_accuracy, sizes),
@@ -201,20 +177,9 @@ def _descending(values: Vector) -> NDArray[np.intp]:
     return np.argsort(-values, kind="stable")
 
 
-def _gains(truth: Vector, gain: Gain) -> Vector:
-    low, high = truth.min(), truth.max()
-    if gain == "percent":
-        # A common factor of all gains cancels; this factor keeps them from overflow.
-        gains = np.exp2(truth - high) - np.exp2(-high) if low >= 0 and high <= 100 else np.full_like(truth, np.nan)
-    else:
-        gains = truth / 2 - low / 2
-    result: Vector = gains
-    return result
-
-
-def _ndcg(truth: Vector, order: NDArray[np.intp], gains: Vector) -> Vector:
+def _ndcg(order: NDArray[np.intp], gains: Vector) -> Vector:
     """Return nDCG at every cut-off from 1 to n."""
-    discount = np.log2(np.arange(2, len(truth) + 2))
+    discount = np.log2(np.arange(2, len(gains) + 2))
     ideal = (np.sort(gains)[::-1] / discount).cumsum()
     with np.errstate(invalid="ignore"):
         result: Vector = (gains[order] / discount).cumsum() / ideal

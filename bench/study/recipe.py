@@ -11,10 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ResultsError, one_line
-from .work import Work
 
 #: Identity of a score: scores with equal keys have equal values. Its parts are the first columns of a row of the store.
 Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The proxies that a network is scored by with one batch.
+
+    Attributes:
+        seed: Seed of images, initialisation and noise.
+        batch_size: Number of images.
+    """
+
+    seed: int
+    batch_size: int
+    proxies: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,6 @@ class Recipe:
     """The resolved study as plain values: no images, no networks, no tables.
 
     Attributes:
-        space: Name of the benchmark space.
         dataset: Name of the data set of the images.
         truth: Name of the accuracies (`cifar10/test-200`).
         label: Name of the accuracies in words.
@@ -35,7 +47,6 @@ class Recipe:
         lower: Names of the proxies of which a lower score is better.
         aggregates: Names of the aggregates, whose scores are computed from those of the proxies.
         batch_sizes: Batch sizes of the configuration; empty for the batch size of the protocol of each proxy.
-        resamples: Number of bootstrap resamples.
     """
 
     space: str

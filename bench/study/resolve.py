@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,7 @@ from ...proxies.aggregate import Aggregate, split
 from ...proxies.registry import Card
 from ...spaces import SPACES, Space, Truth
 from .config import CONFIG_VERSION, PROTOCOL, StudyConfig, distinct, listed
-from .recipe import Recipe
-from .work import Work, work_items
+from .recipe import Recipe, Work
 
 
 def every() -> list[str]:
@@ -31,8 +30,6 @@ class Study:
     """A study that is ready to run.
 
     Attributes:
-        config: Configuration of the study.
-        space: Benchmark space.
         images: Images of the data set.
         truth: Accuracies of the whole space.
         indices: Indices of the sample in the space.
@@ -133,3 +130,17 @@ def resolve(config: StudyConfig) -> Study:
     batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
     truth = space.truth(images.task.name, config.accuracy)
     return Study(config, space, images, truth, tuple(indices), work, batches)
+
+
+def work_items(proxies: Sequence[Proxy], batch_sizes: Sequence[int], seeds: Sequence[int]) -> tuple[Work, ...]:
+    """Group proxies by seed and batch size.
+
+    If there are no batch sizes, every proxy has the batch size of its protocol.
+    """
+    sizes = list(batch_sizes) or sorted({proxy.batch_size for proxy in proxies})
+    return tuple(
+        Work(seed, size, names)
+        for seed in seeds
+        for size in sizes
+        if (names := tuple(p.name for p in proxies if batch_sizes or p.batch_size == size))
+    )

@@ -8,16 +8,18 @@ from __future__ import annotations
 import resource
 import statistics
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pytest_benchmark.fixture import BenchmarkFixture
 from scipy import stats
+from zcbench.bench.results.pairs import agree
 from zcbench.bench.stats.bootstrap import bootstrap, by_network, resamples
 from zcbench.bench.stats.ceiling import ceiling
 from zcbench.bench.stats.coefficients import over_seeds, pearson, tied, weighted_kendall
-from zcbench.bench.stats.conditional import agreement, among, given, representatives, within
+from zcbench.bench.stats.conditional import among, given, representatives, within
 from zcbench.bench.stats.correlation import correlate, correlate_seeds
 from zcbench.bench.stats.significance import differences
 from zcbench.bench.stats.top import choose, tops
@@ -52,7 +54,7 @@ def every_statistic(truth: Vector, scores: Vector) -> None:
     within(scores, truth, sizes[0] // 10, none, overall)
     for keep in (representatives(classes), reachable):
         among(scores, truth, keep, none, overall)
-    agreement(scores)
+    agree(combinations(scores.T, 2))
 
 
 def test_every_statistic_of_a_space(seconds: Seconds, benchmark: BenchmarkFixture) -> None:
@@ -61,7 +63,7 @@ def test_every_statistic_of_a_space(seconds: Seconds, benchmark: BenchmarkFixtur
     truth, scores = space(NETWORKS)
     benchmark.pedantic(every_statistic, args=(truth, scores), rounds=5, warmup_rounds=1)
     columns = np.random.RandomState(2).standard_normal((NETWORKS, PROXIES))
-    between = seconds(lambda: agreement(columns), rounds=1)
+    between = seconds(lambda: agree(combinations(columns.T, 2)), rounds=1)
     noise = seconds(lambda: ceiling(scores[:, :3], resamples(NETWORKS, 0)), rounds=1)
     of_one = seconds(lambda: every_statistic(truth, scores))
     scipys = seconds(lambda: (stats.kendalltau(scores[:, 0], truth), stats.spearmanr(scores[:, 0], truth)))
@@ -118,6 +120,8 @@ def test_board_of_thirty_proxies(benchmark: BenchmarkFixture) -> None:
     def board() -> None:
         drawn = [correlate_seeds(scores, truth, weights) for _ in range(PROXIES)]
         for name in ("rho", "tau"):
-            differences(np.zeros(PROXIES), np.stack([getattr(d, f"drawn_{name}").mean(0) for d in drawn]))
+            means = [getattr(d, f"drawn_{name}").mean(0) for d in drawn]
+            gaps = np.stack([a - b for a, b in combinations(means, 2)])
+            differences(np.zeros((len(gaps), 2)), gaps)
 
     benchmark.pedantic(board, rounds=3)

@@ -10,8 +10,7 @@ from zcbench.bench.results.ablation import Ablation, ablate
 from zcbench.bench.results.board import Board
 from zcbench.bench.results.panel import Panel, Sample
 from zcbench.bench.stats.bootstrap import resamples
-from zcbench.bench.study.recipe import Recipe
-from zcbench.bench.study.work import Work
+from zcbench.bench.study.recipe import Recipe, Work
 
 N = 30
 

@@ -21,9 +21,8 @@ from zcbench.bench.results.board import boards
 from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Row, Store
 from zcbench.bench.study.config import PROTOCOL, StudyConfig
-from zcbench.bench.study.recipe import Recipe
+from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.bench.study.resolve import resolve
-from zcbench.bench.study.work import Work
 from zcbench.errors import ResultsError
 
 

@@ -18,8 +18,7 @@ from zcbench.bench.results.board import Board
 from zcbench.bench.results.pairs import between_seeds
 from zcbench.bench.results.panel import Measured, Panel, Sample, measure
 from zcbench.bench.stats.bootstrap import resamples
-from zcbench.bench.study.recipe import Recipe
-from zcbench.bench.study.work import Work
+from zcbench.bench.study.recipe import Recipe, Work
 
 N, SEEDS, SIZES = 80, 5, (1, 2, 4, 8, 16)
 WEIGHTS = resamples(N, 150)
@@ -184,7 +183,7 @@ def test_a_whole_ablation(growing: list[Measured], truth: np.ndarray) -> None:
     kinds = [row.kind for row in found.agreements]
     assert kinds.count("seeds") == (len(SIZES) + 1) * SEEDS * (SEEDS - 1) // 2
     assert kinds.count("batch sizes") == len(pairs)
-    assert all(isinstance(v, str | int | float) for row in (*found.spreads, *found.seeds) for v in row.flat().values())
+    assert all(isinstance(v, str | int | float) for row in (*found.spreads, *found.seeds) for v in vars(row).values())
 
 
 def board(seed: int, networks: str, **changes: object) -> Board:

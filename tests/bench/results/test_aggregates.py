@@ -9,8 +9,7 @@ import pytest
 from zcbench.bench.report.table import terminal
 from zcbench.bench.results.aggregates import pooled
 from zcbench.bench.results.ranking import select, summarise
-from zcbench.bench.scoring.jobs import missing
-from zcbench.bench.scoring.runner import run
+from zcbench.bench.scoring.runner import missing, run
 from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import Study, every, resolve

@@ -23,8 +23,7 @@ import torch
 from torch import Tensor, nn
 from zcbench.bench.results.regress import compare, make_baseline
 from zcbench.bench.study.config import StudyConfig
-from zcbench.bench.study.recipe import Recipe
-from zcbench.bench.study.work import Work
+from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.proxies import PROXIES, registry
 from zcbench.proxies.registry import Proxy, Score, score_all
 from zcbench.registry import Registry

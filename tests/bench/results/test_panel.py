@@ -6,8 +6,7 @@ import pytest
 from scipy import stats as scipy_stats
 from zcbench.bench.results.panel import Panel, Sample, common_seeds, in_threads, measure, of_recipe, union
 from zcbench.bench.stats.bootstrap import resamples
-from zcbench.bench.study.recipe import Recipe
-from zcbench.bench.study.work import Work
+from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.errors import ResultsError
 
 N = 40

@@ -21,7 +21,6 @@ from zcbench.bench.results.regress import (
     exit_status,
     make_baseline,
     read_baseline,
-    study_config,
     write_baseline,
 )
 from zcbench.bench.scoring.runner import run
@@ -80,7 +79,7 @@ def test_equal_scores_are_the_same(studied: Pair, baseline: dict[str, Any]) -> N
 
 
 def test_the_baseline_knows_its_study(studied: Pair, baseline: dict[str, Any]) -> None:
-    config = study_config(baseline, out="elsewhere", tracker="none")
+    config = StudyConfig(**baseline["config"], out="elsewhere", tracker="none")
     assert dataclasses.replace(config, out=studied[0].config.out) == studied[0].config
     assert set(baseline["recipe"]) == {"command", "environment"}
     assert baseline["batches"]["2/0"] == studied[0].batches[2, 0].hash

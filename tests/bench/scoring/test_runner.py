@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from zcbench.bench.results.ranking import select, summarise
-from zcbench.bench.scoring.jobs import missing
-from zcbench.bench.scoring.runner import _quiet_lightning, run
+from zcbench.bench.scoring.runner import _quiet_lightning, missing, run
 from zcbench.bench.scoring.store import KEY, Store
 from zcbench.bench.study.config import StudyConfig, TrainerConfig
 from zcbench.bench.study.resolve import resolve

@@ -28,7 +28,7 @@ def draw(n: int, levels: int | None, seed: int) -> Vector:
 
 def reference(statistic: Any, x: Vector, y: Vector) -> float:
     # SciPy warns on constant input.
-    if len(x) < 2 or len(set(x)) == 1 or len(set(y)) == 1:
+    if len(x) < 3 or len(set(x)) == 1 or len(set(y)) == 1:
         return math.nan
     return float(statistic(x, y).statistic)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from zcbench.bench.stats.bootstrap import bootstrap, by_network, interval, resamples
 from zcbench.bench.stats.coefficients import kendall, spearman
-from zcbench.bench.stats.significance import differences, holm
+from zcbench.bench.stats.significance import Difference, differences, holm
 
 Vector = NDArray[np.float64]
 
@@ -32,6 +33,12 @@ def bootstrap_kendall(x: Vector, y: Vector, weights: Vector) -> Vector:
 
 def bootstrap_spearman(x: Vector, y: Vector, weights: Vector) -> Vector:
     return bootstrap(x, y, by_network(weights, len(y)))[0]
+
+
+def every_pair(values: Vector, drawn: Vector) -> list[Difference]:
+    """The differences between every two proxies, given their coefficients and those of resamples."""
+    pairs = list(combinations(range(len(values)), 2))
+    return differences(np.array([values[[a, b]] for a, b in pairs]), np.array([drawn[a] - drawn[b] for a, b in pairs]))
 
 
 def test_holm_by_hand() -> None:
@@ -58,11 +65,10 @@ def test_differences_are_paired() -> None:
     proxies = [truth + k * draw(80, None, seed) for k, seed in ((0.3, 1), (0.31, 2), (3, 3))]
     values = np.array([spearman(x, truth) for x in proxies])
     drawn = np.stack([bootstrap_spearman(x, truth, weights) for x in proxies])
-    found = differences(values, drawn)
-    assert [(d.first, d.second) for d in found] == [(0, 1), (0, 2), (1, 2)]
-    for d in found:
-        gaps = drawn[d.first] - drawn[d.second]
-        assert d.difference == near(values[d.first] - values[d.second])
+    found = every_pair(values, drawn)
+    for d, (a, b) in zip(found, combinations(range(3), 2), strict=True):
+        gaps = drawn[a] - drawn[b]
+        assert (d.first, d.second, d.difference) == near((values[a], values[b], values[a] - values[b]))
         assert (d.low, d.high) == near(interval(gaps))
         assert d.p == near(min(1, 2 * (1 + min((gaps <= 0).sum(), (gaps >= 0).sum())) / 401))
         assert d.p_normal == near(2 * stats.norm.cdf(-abs(d.difference) / gaps.std(ddof=1)))
@@ -78,24 +84,23 @@ def test_differences_turn_round_with_the_pair() -> None:
     x, y = truth + draw(60, None, 1), truth + 2 * draw(60, None, 2)
     values = np.array([kendall(x, truth), kendall(y, truth)])
     drawn = np.stack([bootstrap_kendall(v, truth, weights) for v in (x, y)])
-    (there,), (back,) = differences(values, drawn), differences(values[::-1], drawn[::-1])
+    (there,), (back,) = every_pair(values, drawn), every_pair(values[::-1], drawn[::-1])
     assert (back.difference, back.low, back.high) == near((-there.difference, -there.high, -there.low))
     assert (back.p, back.p_normal, back.p_holm) == near((there.p, there.p_normal, there.p_holm))
 
 
 def test_a_proxy_does_not_differ_from_itself() -> None:
     drawn = np.tile(draw(30, None, 0), (2, 1))
-    (found,) = differences(np.array([0.5, 0.5]), drawn)
+    (found,) = every_pair(np.array([0.5, 0.5]), drawn)
     assert (found.difference, found.low, found.high, found.p, found.p_normal, found.p_holm) == (0, 0, 0, 1, 1, 1)
 
 
 def test_differences_without_resamples_are_nan() -> None:
     drawn = np.vstack([draw(30, None, 0), np.full(30, math.nan)])
-    (found,) = differences(np.array([0.5, math.nan]), drawn)
+    (found,) = every_pair(np.array([0.5, math.nan]), drawn)
     assert all(map(math.isnan, [found.difference, found.low, found.high, found.p, found.p_normal, found.p_holm]))
-    assert differences(np.array([0.5]), drawn[:1]) == []
-    with pytest.raises(ValueError, match=r"differences: expected \(p,\) and \(p, resamples\)"):
-        differences(np.array([0.5]), drawn)
+    with pytest.raises(ValueError, match=r"differences: expected \(pairs, 2\) and \(pairs, resamples\)"):
+        differences(np.array([0.5, 0.5]), drawn)
 
 
 def test_intervals_and_differences_cover_what_they_should() -> None:
@@ -107,7 +112,7 @@ def test_intervals_and_differences_cover_what_they_should() -> None:
         drawn = np.stack([bootstrap_kendall(truth + v, truth, weights) for v in (x, y)])
         low, high = interval(drawn[0])
         covered += low <= 2 / math.pi * math.asin(r) <= high
-        (gap,) = differences(np.array([kendall(truth + v, truth) for v in (x, y)]), drawn)
+        (gap,) = every_pair(np.array([kendall(truth + v, truth) for v in (x, y)]), drawn)
         rejected += gap.p_normal < 0.05
     # 200 draws of .95 and .05 lie within 4 standard deviations, .06, of these.
     assert covered / rounds == pytest.approx(0.95, abs=0.06)

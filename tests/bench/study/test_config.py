@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from zcbench.bench.study.config import StudyConfig, describe, distinct, read_configs, studies
-from zcbench.bench.study.work import Work, work_items
+from zcbench.bench.study.recipe import Work
+from zcbench.bench.study.resolve import work_items
 from zcbench.errors import ConfigError
 
 
@@ -34,11 +35,6 @@ def test_without_batch_sizes_each_proxy_has_its_own() -> None:
         Work(5, 16, ("b",)),
         Work(5, 64, ("a", "c")),
     )
-
-
-@pytest.mark.parametrize("batch_sizes", [[], [16]])
-def test_proxies_may_come_once(batch_sizes: list[int]) -> None:
-    assert work_items(iter([A, B]), batch_sizes, [0, 1]) == work_items([A, B], batch_sizes, [0, 1])
 
 
 @pytest.mark.parametrize(

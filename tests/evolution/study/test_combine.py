@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import kendalltau, rankdata
 from zcbench.bench.scoring.store import Row, Store
 from zcbench.bench.study.config import PROTOCOL
-from zcbench.bench.study.recipe import Recipe
-from zcbench.bench.study.work import Work
+from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.errors import ConfigError, ProgramError, ResultsError, UnknownNameError, ZcbenchError
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.study import combine as module

@@ -3,8 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
-from zcbench.bench.scoring.jobs import missing
-from zcbench.bench.scoring.runner import run
+from zcbench.bench.scoring.runner import missing, run
 from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
