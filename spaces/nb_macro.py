@@ -80,6 +80,25 @@ def layers(architecture: str) -> tuple[Layer, ...]:
     return tuple(found)
 
 
+def unique_text(architecture: str) -> str:
+    """Return the text of the network's class: the identities of every stage are moved to its end.
+
+    Networks with the same text are the same function and were trained once; there are 3,969 such texts. The first layer
+    of a stage changes the shape, so it is no identity even if its digit is 0. It keeps its place.
+
+    Example:
+        >>> unique_text("02001010")
+        '02010010'
+    """
+    layers(architecture)
+    start, stages = 0, []
+    for depth, _ in STAGES:
+        first, rest = architecture[start], architecture[start + 1 : start + depth]
+        stages.append(first + rest.replace("0", "").ljust(depth - 1, "0"))
+        start += depth
+    return "".join(stages)
+
+
 class InvertedBottleneck(nn.Module):
     """An expansion by a 1 x 1 convolution, a depthwise convolution, and a projection by a 1 x 1 convolution.
 

@@ -112,6 +112,15 @@ def isomorphism_classes() -> tuple[int, ...]:
     return tuple(first.setdefault(unique_text(cell), index) for index, cell in enumerate(cells()))
 
 
+def reaches_output(cell: Cell) -> bool:
+    """Tell whether any path leads from the input to the output. 341 cells have no such path."""
+    reached = {0}
+    for (source, target), operation in zip(EDGES, cell, strict=True):
+        if operation != "none" and source in reached:
+            reached.add(target)
+    return 3 in reached
+
+
 def has_unreachable(cell: Cell) -> bool:
     """Tell whether an operation other than `none` lies on no path from input to output, as in 6,180 cells."""
     edges = [edge for edge, operation in zip(EDGES, cell, strict=True) if operation != "none"]

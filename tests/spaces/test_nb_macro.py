@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 from zcbench.datasets.tasks import TASKS
-from zcbench.errors import DataFileError
+from zcbench.errors import ArchitectureError, DataFileError
 from zcbench.spaces import SPACES, nb_macro
-from zcbench.spaces.nb_macro import InvertedBottleneck, Layer
+from zcbench.spaces.nb_macro import InvertedBottleneck, Layer, unique_text
 
 SPACE = SPACES["nb_macro"](None)
 TEXTS = ["".join(digits) for digits in itertools.product("012", repeat=8)]
@@ -52,6 +52,27 @@ def test_sizes_equal_the_official_table(table: dict[str, dict[str, Any]]) -> Non
 @pytest.mark.parametrize(("text", "params"), [("00000000", 387_882), ("22212202", 1_985_514)])
 def test_params_of_known_networks(text: str, params: int) -> None:
     assert SPACE.params(text, TASKS["cifar10"]) == params
+
+
+def test_networks_that_are_the_same_were_trained_once(table: dict[str, dict[str, Any]]) -> None:
+    first: dict[str, Any] = {}
+    assert all(first.setdefault(unique_text(text), table[text]) == table[text] for text in TEXTS)
+    assert len(first) == 3969
+
+
+def test_unique_text_is_the_same_function() -> None:
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    for text in ("02001010", "11201102", "00002001"):
+        assert unique_text(text) != text
+        assert torch.equal(
+            SPACE.build(text, TASKS["cifar10"], 0)(x), SPACE.build(unique_text(text), TASKS["cifar10"], 0)(x)
+        )
+
+
+def test_unique_text_is_its_own() -> None:
+    assert {unique_text(unique_text(text)) for text in TEXTS} == {unique_text(text) for text in TEXTS}
+    with pytest.raises(ArchitectureError, match="expected 8 digits"):
+        unique_text("123")
 
 
 def test_layers_of_a_network() -> None:

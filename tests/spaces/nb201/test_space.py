@@ -13,7 +13,7 @@ from torch import nn
 from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ArchitectureError, ConfigError
 from zcbench.spaces import SPACES
-from zcbench.spaces.nb201.network import OPERATIONS, Cell, isomorphism_classes, parse, text, unique_text
+from zcbench.spaces.nb201.network import OPERATIONS, Cell, isomorphism_classes, parse, reaches_output, text, unique_text
 
 SPACE = SPACES["nb201"](None)
 TABLES = Path(__file__).parents[3].parent / "shared" / "data" / "tables" / "nb201"
@@ -83,6 +83,10 @@ def test_sizes_equal_the_reference() -> None:
     # The columns are in millions, with every digit.
     expected = [[round(float(row[c]) * 1e6) for c in ("params_M_exact", "mmacs_cifar10_exact")] for row in table]
     assert [[SPACE.params(a, TASKS["cifar10"]), SPACE.macs(a, TASKS["cifar10"])] for a in TEXTS] == expected
+
+
+def test_some_cells_do_not_reach_the_output() -> None:
+    assert sum(not reaches_output(parse(architecture)) for architecture in TEXTS) == 341
 
 
 @pytest.mark.parametrize(
