@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from . import __version__
 from .cli import check, data, evolve, leaderboard, run, score
@@ -32,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         parsed = parse(parser, given)
-        return int(COMMANDS[given[0]].main(parsed))
+        status = int(COMMANDS[given[0]].main(parsed))
+        sys.stdout.flush()
+        return status
     except ZcbenchError as error:
         print(f"zcbench: {one_line(str(error))}", file=sys.stderr)
         return 2
@@ -40,8 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("zcbench: interrupted; what is finished is kept, the same command goes on from there", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:  # a full disk, for example
+        _discard_output()
+        print(f"zcbench: {one_line(str(error))}; what is finished is kept", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Send what is left in the buffer of standard output to nowhere, so that Python does not write it at its end."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -62,5 +62,5 @@ def _import(path: Path, file: str | Path) -> None:
 def _run(module: str, where: str) -> None:
     try:
         importlib.import_module(module)
-    except Exception as error:  # code of others may raise anything
+    except (Exception, SystemExit) as error:  # code of others may raise anything
         raise ConfigError(f"{where} fails: {type(error).__name__}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace  # type: ignore[attr-defined]
 
@@ -99,32 +99,66 @@ def main_parser(commands: dict[str, ModuleType], version: str) -> Parser:
 def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
     """Return the arguments of a command, once for every study that its configuration file lists.
 
-    A configuration that is named replaces the default one. The attribute `given` of the result holds the names of the
-    arguments that are set on the command line or in a named configuration.
+    The command line stands over the configuration that it names, and this replaces the default one. The attribute
+    `given` of the result holds the names of the arguments that the user has set.
 
     Raises:
         ConfigError: The arguments are not those of the command.
     """
-    given = parser.parse_args(arguments, defaults=False)
-    command = parser.commands.get(given.get("subcommand"), parser)
-
-    def own(parsed: Namespace) -> Namespace:
-        return parsed if command is parser else parsed[parsed.subcommand]
-
-    if own(given).get("config"):
+    arguments, named = _config_first(arguments, 1 if parser.commands else 0)
+    command = parser.commands.get(arguments[0], parser) if arguments else parser
+    if named:
         command.default_config_files = []
-    every = []
-    for turn in range(command.count):
+
+    def read(turn: int, **options: Any) -> Namespace:
         command.turn = turn
-        every.append(command.instantiate(own(parser.parse_args(arguments))))
-        every[-1].given = set(own(given).keys())
+        try:
+            parsed = parser.parse_args(arguments, **options)
+        except ConfigError as error:
+            place = f"study {turn + 1} of {command.count}: " if command.count > 1 else ""
+            raise ConfigError(f"{place}{error}") from None
+        parsed = parsed if command is parser else parsed[parsed.subcommand]
+        for name in ("trainer", "engine"):
+            if name in parsed and not isinstance(parsed[name], Namespace):
+                raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
+        return parsed
+
+    first = read(0)
+    given = set(read(0, defaults=False).keys())
+    every = [command.instantiate(each) for each in (first, *(read(turn) for turn in range(1, command.count)))]
+    for each in every:
+        each.given = given
     return every
 
 
+def _config_first(arguments: list[str], start: int) -> tuple[list[str], bool]:
+    """Put `--config` before all other options, which then stand over it in any order; return whether it is there."""
+    found, rest = [], list(arguments[:start])
+    words = iter(arguments[start:])
+    for word in words:
+        if word == "--config":
+            found.append([word, *([value] if (value := next(words, None)) is not None else [])])
+        elif word.startswith("--config="):
+            found.append([word])
+        else:
+            rest.append(word)
+    if len(found) > 1:
+        raise ConfigError(f"config: expected one configuration, got {len(found)}")
+    return [*rest[:start], *(found[0] if found else []), *rest[start:]], bool(found)
+
+
 def settings(kind: type[T], arguments: Namespace, **changes: Any) -> T:
-    """Return the dataclass whose fields are among the arguments of a command, with some of them changed."""
-    fields = {field.name: arguments[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return kind(**(fields | changes))
+    """Return the dataclass whose fields are among the arguments of a command, with some of them changed.
+
+    Raises:
+        ConfigError: A setting is null.
+    """
+    fields = {field.name: arguments[field.name] for field in dataclasses.fields(kind)} | changes  # type: ignore[arg-type]
+    for name, hint in get_type_hints(kind).items():
+        value = fields[name]
+        if value is None and type(None) not in get_args(hint):
+            raise ConfigError(f"{name}: expected a value, got null")
+    return kind(**fields)
 
 
 def _summary(command: ModuleType) -> str:

@@ -76,11 +76,11 @@ def study_config(parsed: Namespace) -> StudyConfig:
     changes: dict[str, object] = {}
     # The accuracy that the default study names is that of NAS-Bench-201 on CIFAR-10.
     elsewhere = config.space != "nb201" or "cifar10" not in config.dataset.split("-")
-    if parsed.get("__default_config__") and elsewhere and "accuracy" not in parsed.given:
+    if parsed.config is None and elsewhere and "accuracy" not in parsed.given:
         changes["accuracy"] = "default"
-    if names := register_programs(parsed.program):
+    if names := register_programs(listed(parsed.program)):
         # Workers that are spawned read these files themselves.
-        changes["include"] = [*listed(config.include), *parsed.program]
+        changes["include"] = [*listed(config.include), *listed(parsed.program)]
         changes["proxies"] = config.proxies and list(dict.fromkeys([*listed(config.proxies), *names]))
     return settings(StudyConfig, parsed, **changes)
 
@@ -119,8 +119,9 @@ def _facts(study: Study) -> str:
     """Return in words what a study ranks: the configuration and the command line have both been read."""
     sizes = sorted({work.batch_size for work in study.work})
     proxies = "1 proxy" if len(study.cards) == 1 else f"{len(study.cards)} proxies"
+    networks = "1 network" if len(study.indices) == 1 else f"{len(study.indices):,} networks"
     return (
-        f"{len(study.indices):,} networks of {study.space.name} on {study.images.name}, accuracy {study.truth.name}, "
+        f"{networks} of {study.space.name} on {study.images.name}, accuracy {study.truth.name}, "
         f"{proxies}, batch size {' '.join(map(str, sizes))}, "
         f"seed {' '.join(map(str, study.recipe.seeds))}"
     )

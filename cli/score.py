@@ -72,7 +72,7 @@ def main(parsed: Sequence[Namespace]) -> int:
 
 
 def _network(given: Namespace, images: ImageDataModule) -> nn.Module:
-    if (given.network is None) == (given.arch is None):
+    if bool(given.network) == (given.arch is not None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")
     if given.network:
         return _from_factory(given.network, given.seed)
@@ -82,7 +82,7 @@ def _network(given: Namespace, images: ImageDataModule) -> nn.Module:
     try:
         return space.build(given.arch, images.task, given.seed)
     except ArchitectureError:
-        if not given.arch.isdecimal():
+        if not (given.arch.isascii() and given.arch.isdecimal()):
             raise
     return space.build(space.architecture(int(given.arch)), images.task, given.seed)
 
@@ -102,7 +102,7 @@ def _from_factory(text: str, seed: int) -> nn.Module:
             net = factory()
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"score: cannot find {text} ({error}): expected MODULE:FACTORY, MODULE importable") from None
-    except Exception as error:  # code of the user may raise anything
+    except (Exception, SystemExit) as error:  # code of the user may raise anything
         raise ConfigError(
             f"score: {text} raises {type(error).__name__} ({error}): expected a function without arguments that "
             "returns a torch.nn.Module"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +46,7 @@ class Card:
     @property
     def summary(self) -> str:
         """The first line of the docstring."""
-        return (self.function.__doc__ or "").strip().splitlines()[0]
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,14 +146,21 @@ def register(
     labels: bool = False,
     least_images: int = 1,
 ) -> Callable[[F], F]:
-    """Register a function as a proxy, and return it unchanged; the arguments are the fields of `Proxy`."""
+    """Register a function as a proxy, and return it unchanged; the arguments are the fields of `Proxy`.
+
+    Raises:
+        ValueError: The name is taken, or a need is no pass.
+    """
+    wanted = tuple(needs)
 
     def decorate(function: F) -> F:
+        if wrong := [need for need in wanted if not isinstance(need, get_args(Need))]:
+            raise ValueError(f"proxy '{name}': expected passes as needs, got {wrong[0]!r}")
         proxy = Proxy(
             name=name,
             function=function,
             version=version,
-            needs=tuple(needs),
+            needs=wanted,
             paper=paper,
             direction=direction,
             batch_size=batch_size,

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from zcbench.__main__ import main
@@ -28,3 +29,13 @@ def test_no_command_prints_the_help_and_a_wrong_one_is_refused(capsys: pytest.Ca
         assert re.search(rf"^    {command}  ", shown, re.MULTILINE)
     assert main(["fly"]) == 2
     assert "zcbench --help" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_line() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "zcbench", "list", "studies"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"zcbench: .*No space left on device; what is finished is kept\n", done.stderr)

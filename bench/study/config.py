@@ -83,7 +83,9 @@ class StudyConfig:
 
 
 def listed(values: list[T] | T) -> list[T]:
-    """Return a list; a single value becomes a list of one."""
+    """Return a list; a single value becomes a list of one, and a text is split at its commas."""
+    if isinstance(values, str):
+        return [part.strip() for part in values.split(",") if part.strip()]  # type: ignore[misc]
     return values if isinstance(values, list) else [values]
 
 
@@ -125,6 +127,8 @@ def read_configs(path: Path) -> list[str]:
     found = document.get("version") if isinstance(document, dict) else None
     if type(found) is not int or found != CONFIG_VERSION:
         raise ConfigError(f"config: {path} has version {found}, expected `version: {CONFIG_VERSION}` at its top")
+    if "config" in document:
+        raise ConfigError(f"config: {path} names another configuration: expected settings alone")
     if "studies" not in document:
         return [str(path)]
     own = document.pop("studies")

@@ -11,6 +11,7 @@ from zcbench.__main__ import main
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ZCBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist may set it
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ def found(tmp_path_factory):
     (folder / "search.yaml").write_text(SEARCH)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZCBENCH_DATA", str(folder / "data"))
+        patch.delenv("COLUMNS", raising=False)  # pytest-xdist may set it
         before = dict(PROXIES._items)
         printed = run("evolve", "--config", str(folder / "search.yaml"), "--out", str(folder / "out"))
         PROXIES._items = before

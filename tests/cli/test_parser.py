@@ -7,6 +7,7 @@ import pytest
 from jsonargparse import Namespace
 from zcbench.__main__ import COMMANDS
 from zcbench.cli.parser import Parser, main_parser, parse
+from zcbench.cli.run import study_config
 from zcbench.errors import ConfigError
 
 
@@ -37,7 +38,7 @@ def test_settings_of_a_study_stand_over_those_of_the_file_and_arguments_over_bot
     found = run(parser, "--config", "several.yaml", "--batch_sizes", "[3]")
     assert [(each.sample, each.seeds, each.batch_sizes) for each in found] == [(6, [1], [3]), (7, [2], [3])]
     found = run(parser, "--seeds", "9", "--config", "several.yaml", "--sample", "8")
-    assert [(each.sample, each.seeds) for each in found] == [(8, [1]), (8, [2])]
+    assert [(each.sample, each.seeds) for each in found] == [(8, 9), (8, 9)]
 
 
 def test_a_named_configuration_replaces_the_default_one(parser: Parser) -> None:
@@ -58,6 +59,34 @@ def test_nested_settings_are_dataclasses(parser: Parser) -> None:
     from zcbench.bench.study.config import TrainerConfig
 
     assert run(parser, "--trainer.devices", "2")[0].trainer == TrainerConfig(devices=2)
+
+
+def test_one_configuration_is_named_at_most(parser: Parser) -> None:
+    with pytest.raises(ConfigError, match=r"^config: expected one configuration, got 2$"):
+        run(parser, "--config", "quickstart", "--config=check")
+
+
+def test_what_is_printed_is_what_runs(parser: Parser, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(parser, "--print_config", "--sample", "3")
+    printed = capsys.readouterr().out
+    assert "sample: 3" in printed
+    assert "accuracy: analog-baseline" in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("sample: null", "sample: expected a value, got null"),
+        ("trainer: 5", "trainer: expected settings by name, got 5"),
+        ("config: quickstart", "names another configuration: expected settings alone"),
+        ("studies: [{sample: 2}, {bogus: 1}]", "study 2 of 2: .*bogus"),
+    ],
+)
+def test_faults_in_a_configuration_name_their_place(parser: Parser, content: str, message: str) -> None:
+    Path("faulty.yaml").write_text(f"version: 1\n{content}\n")
+    with pytest.raises(ConfigError, match=message):
+        study_config(run(parser, "--config", "faulty.yaml")[0])
 
 
 @pytest.mark.parametrize("arguments", [["--sample", "x"], ["--trainer.device", "1"], ["--proxies"], ["extra"]])

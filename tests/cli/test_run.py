@@ -252,7 +252,12 @@ def test_help_shows_the_defaults_that_a_run_has() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value", "several"),
-    [("--proxies", "params", "[params]"), ("--batch_sizes", "3", "[3]"), ("--seeds", "5", "[5]")],
+    [
+        ("--proxies", "params", "[params]"),
+        ("--proxies", "params,macs", "[params,macs]"),
+        ("--batch_sizes", "3", "[3]"),
+        ("--seeds", "5", "[5]"),
+    ],
 )
 def test_a_value_that_stands_alone_is_a_list_of_one(
     option: str, value: str, several: str, capsys: pytest.CaptureFixture[str]

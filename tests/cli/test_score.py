@@ -45,6 +45,8 @@ def test_score_of_your_own_network(capsys: pytest.CaptureFixture[str], refused: 
         "    return 3\n"
         "def wants(width):\n"
         "    return nn.Linear(width, 2)\n"
+        "def leaves():\n"
+        "    raise SystemExit(0)\n"
         "def raises():\n"
         "    raise OSError('no disk\\nno luck')\n"
     )
@@ -60,6 +62,8 @@ def test_score_of_your_own_network(capsys: pytest.CaptureFixture[str], refused: 
     assert "my_nets:wants raises TypeError (wants() missing 1 required positional argument: 'width')" in line
     assert "expected a function without arguments" in line
     assert "raises OSError (no disk no luck)" in refused(["score", "my_nets:raises"])
+    assert "raises SystemExit" in refused(["score", "my_nets:leaves"])
+    assert "either MODULE:FACTORY or --arch" in refused(["score", ""])
 
 
 @pytest.mark.parametrize(
