@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 130 interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        parser = main_parser(COMMANDS, __version__)
+        parser = main_parser(COMMANDS, __version__, only=given[0] if given else "")
         if not given:
             parser.print_help()
             return 0
