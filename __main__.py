@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         parsed = parse(parser, given)
         status = int(COMMANDS[given[0]].main(parsed))
-        sys.stdout.flush()
+        print(end="", flush=True)
         return status
     except ZcbenchError as error:
         print(f"zcbench: {one_line(str(error))}", file=sys.stderr)

@@ -13,7 +13,7 @@ from jsonargparse import Namespace
 from ..bench.study.config import StudyConfig, TrainerConfig
 from ..errors import ConfigError
 from . import run
-from .parser import Parser, add_shared, command_parser, parse
+from .parser import Parser, add_shared, command_parser, instantiated, parse, settings
 from .terminal import show
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
         "trainer": TrainerConfig(devices=given.devices),
     }
     if not given.config:
-        return StudyConfig(**document["config"], **changes)
+        parser = command_parser(run)
+        parser.default_config_files = []
+        return settings(StudyConfig, instantiated(parser, parser.parse_object(document["config"])), **changes)
     studies = parse(command_parser(run), ["--config", given.config])
     if len(studies) > 1:
         raise ConfigError(f"config: expected one study, got the {len(studies)} of {given.config}")

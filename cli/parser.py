@@ -121,18 +121,27 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
         except ConfigError as error:
             place = f"study {turn + 1} of {command.count}: " if command.count > 1 else ""
             raise ConfigError(f"{place}{error}") from None
-        parsed = parsed if command is parser else parsed[parsed.subcommand]
-        for name in ("trainer", "engine"):
-            if name in parsed and not isinstance(parsed[name], Namespace):
-                raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
-        return parsed
+        return parsed if command is parser else parsed[parsed.subcommand]
 
     first = read(0)
     given = set(read(0, defaults=False).keys())
-    every = [command.instantiate(each) for each in (first, *(read(turn) for turn in range(1, command.count)))]
+    every = [instantiated(command, each) for each in (first, *(read(turn) for turn in range(1, command.count)))]
     for each in every:
         each.given = given
     return every
+
+
+def instantiated(command: Parser, parsed: Namespace) -> Namespace:
+    """Return parsed arguments with dataclasses in place of nested settings.
+
+    Raises:
+        ConfigError: A value stands where nested settings belong.
+    """
+    for name in ("trainer", "engine"):
+        if name in parsed and not isinstance(parsed[name], Namespace):
+            raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
+    made: Namespace = command.instantiate(parsed)
+    return made
 
 
 def _config_first(arguments: list[str], start: int) -> tuple[list[str], bool]:

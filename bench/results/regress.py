@@ -147,6 +147,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
             if len(score["values"]) != count or len(score["status"]) != count:
                 raise ValueError(f"expected {count} scores of {score['proxy']}")
             np.asarray(score["values"], dtype=np.float64)
+        if not isinstance(document["config"], dict):
+            raise ValueError(f"expected settings by name as config, got {type(document['config']).__name__}")
         if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
     except (LookupError, TypeError, ValueError) as error:

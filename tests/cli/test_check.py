@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zcbench
+
+BASELINE = Path(zcbench.__file__).parent / "tests" / "baselines" / "nb201.json"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ([], "expected settings by name as config, got list"),
+        ({"bogus": 1}, "unknown settings bogus"),
+        ({"seeds": None}, "seeds: expected a value, got null"),
+        ({"sample": "x"}, "sample"),
+        ({"trainer": 5}, "trainer"),
+    ],
+    ids=str,
+)
+def test_settings_of_a_baseline_that_are_none(config: Any, message: str, refused: Callable[[list[str]], str]) -> None:
+    document = json.loads(BASELINE.read_text("utf-8"))
+    document["config"] = document["config"] | config if isinstance(config, dict) else config
+    Path("baseline.json").write_text(json.dumps(document))
+    assert message in refused(["check", "--baseline", "baseline.json"])
