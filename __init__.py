@@ -20,6 +20,7 @@ _HOMES = {
     "score": ".proxies.score",
     "rank": ".proxies.score",
     "register": ".proxies",
+    "reads": ".proxies.registry",
     "Proxy": ".proxies",
     "PROXIES": ".proxies",
     "Probe": ".proxies.probe",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .proxies import register as register
     from .proxies.probe import Probe as Probe
     from .proxies.registry import Score as Score
+    from .proxies.registry import reads as reads
     from .proxies.score import rank as rank
     from .proxies.score import score as score
     from .spaces import SPACES as SPACES

@@ -52,6 +52,10 @@ class BatchError(ZcbenchError, ValueError):
     """Images or labels that no network can be scored with."""
 
 
+class ProxyError(ZcbenchError, TypeError):
+    """A proxy that is not written as proxies are, or that does what they may not."""
+
+
 class NotFiniteError(Exception):
     """A pass that meets a NaN. It is not a user error: it becomes the status of a row."""
 

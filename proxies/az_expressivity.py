@@ -6,14 +6,15 @@ import torch
 from torch import Tensor
 
 from ..errors import NotApplicableError
-from .passes.needs import Forward, Tap, blocks, first_block
-from .probe import Probe
-from .registry import register
+from .passes import Forward, Tap, Tapped
+from .passes.inputs import NOISE as IMAGES_OF_NOISE
+from .passes.taps import Place, blocks, first_block
+from .registry import reads, register
 
-NOISE = Forward(init="kaiming_fan_in", inputs=("noise",))
+NOISE = Forward(init="kaiming_fan_in", inputs=(IMAGES_OF_NOISE,))
 
 
-def _entropy(activation: Tensor) -> float | None:
+def _entropy(place: Place, activation: Tensor) -> float | None:
     """Return the entropy of the normalised eigenvalues of the channel covariance, None if this is no feature map."""
     if activation.ndim != 4:
         return None
@@ -24,13 +25,13 @@ def _entropy(activation: Tensor) -> float | None:
     return float(-(share * (share + 1e-8).log()).sum())
 
 
-def entropies(probe: Probe, forward: Forward) -> list[float]:
+def entropies(stem: Tapped, outputs: Tapped) -> list[float]:
     """Return the entropies of the input of the first block and of the output of every block.
 
     Raises:
         NotApplicableError: Fewer than two of these are feature maps.
     """
-    found = [entropy for tap in entropy_taps(forward) for _, entropy in probe.tap(tap) if entropy is not None]
+    found = [entropy for _, entropy in (*stem, *outputs) if entropy is not None]
     if len(found) < 2:
         raise NotApplicableError("the blocks of the network give fewer than two feature maps (N, C, H, W)")
     return found
@@ -41,8 +42,11 @@ def entropy_taps(forward: Forward) -> tuple[Tap, Tap]:
     return Tap(forward, at=first_block, reduce=_entropy, side="input"), Tap(forward, at=blocks, reduce=_entropy)
 
 
-@register("az_expressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024")
-def az_expressivity(probe: Probe, forward: Forward = NOISE) -> float:
+STEM, OUTPUTS = entropy_taps(NOISE)
+
+
+@register("az_expressivity", paper="Lee & Ham, AZ-NAS, CVPR 2024")
+def az_expressivity(stem: Tapped = reads(STEM), outputs: Tapped = reads(OUTPUTS)) -> float:
     r"""Add up how evenly the features of each block spread over their principal components.
 
     $$\sum_l s_l, \qquad s_l = -\sum_k p_{lk} \log(p_{lk} + 10^{-8}), \qquad
@@ -56,4 +60,4 @@ def az_expressivity(probe: Probe, forward: Forward = NOISE) -> float:
     Raises:
         NotApplicableError: The network has no sequence of blocks, or fewer than two feature maps.
     """
-    return sum(entropies(probe, forward))
+    return sum(entropies(stem, outputs))

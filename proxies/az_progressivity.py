@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from .az_expressivity import NOISE, entropies, entropy_taps
-from .passes.needs import Forward
-from .probe import Probe
-from .registry import register
+from .az_expressivity import OUTPUTS, STEM, entropies
+from .passes import Tapped
+from .registry import reads, register
 
 
-@register("az_progressivity", needs=entropy_taps(NOISE), paper="Lee & Ham, AZ-NAS, CVPR 2024")
-def az_progressivity(probe: Probe, forward: Forward = NOISE) -> float:
+@register("az_progressivity", paper="Lee & Ham, AZ-NAS, CVPR 2024")
+def az_progressivity(stem: Tapped = reads(STEM), outputs: Tapped = reads(OUTPUTS)) -> float:
     r"""Take the smallest gain in expressivity from one block to the next.
 
     $$\min_l \, (s_{l+1} - s_l)$$
@@ -23,5 +22,5 @@ def az_progressivity(probe: Probe, forward: Forward = NOISE) -> float:
     Raises:
         NotApplicableError: The network has no sequence of blocks, or fewer than two feature maps.
     """
-    gains = [after - before for before, after in pairwise(entropies(probe, forward))]
+    gains = [after - before for before, after in pairwise(entropies(stem, outputs))]
     return math.nan if any(map(math.isnan, gains)) else min(gains)

@@ -10,12 +10,12 @@ from torch.nn.functional import pixel_unshuffle
 
 from ..errors import NotApplicableError
 from .az_expressivity import NOISE
-from .passes.needs import Backward, Forward, Tap, blocks
-from .probe import Probe
-from .registry import register
+from .passes import Forward, Signs, Tap, Tapped
+from .passes.taps import Place, blocks
+from .registry import reads, register
 
 
-def _gain(signs: Tensor, gradient: Tensor) -> float | None:
+def _gain(place: Place, signs: Tensor, gradient: Tensor) -> float | None:
     """Return the score of a block, None if it does not map a feature map to a feature map."""
     if signs.ndim != 4 or gradient.ndim != 4:
         return None
@@ -32,11 +32,14 @@ def _gain(signs: Tensor, gradient: Tensor) -> float | None:
 
 def gains(forward: Forward) -> Tap:
     """Return the tap that scores every block of a pass."""
-    return Tap(Backward(forward, "signs"), at=blocks, reduce=_gain)
+    return Tap(Signs(forward), at=blocks, reduce=_gain)
 
 
-@register("az_trainability", needs=[gains(NOISE)], paper="Lee & Ham, AZ-NAS, CVPR 2024")
-def az_trainability(probe: Probe, forward: Forward = NOISE) -> float:
+GAINS = gains(NOISE)
+
+
+@register("az_trainability", paper="Lee & Ham, AZ-NAS, CVPR 2024")
+def az_trainability(gains: Tapped = reads(GAINS)) -> float:
     r"""Average over blocks how well a block keeps the size of the gradients that pass back through it.
 
     $$\operatorname{mean}_l \Big( 2 - \sigma_l - \frac{1}{\sigma_l + 10^{-6}} \Big), \qquad
@@ -50,7 +53,7 @@ def az_trainability(probe: Probe, forward: Forward = NOISE) -> float:
     Raises:
         NotApplicableError: The network has no sequence of blocks, or no block maps a feature map to a feature map.
     """
-    found: list[float] = [gain for _, gain in probe.tap(gains(forward)) if gain is not None]
+    found: list[float] = [gain for _, gain in gains if gain is not None]
     if not found:
         raise NotApplicableError("no block of the network maps a feature map (N, C, H, W) to a feature map")
     return sum(found) / len(found)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from torch import nn
-
-from .passes.needs import named
-from .probe import Probe
-from .registry import register
+from .passes import OPERATIONS, Operations
+from .registry import reads, register
 
 
 @register("conv_count", paper="structural baseline")
-def conv_count(probe: Probe) -> float:
+def conv_count(operations: Operations = reads(OPERATIONS)) -> float:
     r"""Count the convolutions of the network.
 
     $$|\{l : l \text{ is a convolution}\}|$$
     """
-    return float(len(named(probe.net, (nn.Conv1d, nn.Conv2d, nn.Conv3d))))
+    operations.covered("products", "the proxy counts all convolutions")
+    return float(len(operations.of_kinds("convolution")))

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from .jacob_cov import correlations
-from .passes.needs import JACOBIAN
-from .probe import Probe
-from .registry import register
+from .passes import DATA, JACOBIAN, LABELS, Logits
+from .registry import reads, register
 
 EPSILON = 1e-5
 MANY = 100
@@ -18,12 +17,12 @@ MANY = 100
 
 @register(
     "epe_nas",
-    needs=[JACOBIAN],
     paper="Lopes et al., EPE-NAS, ICANN 2021; as in NAS-Bench-Suite-Zero",
-    labels=True,
     least_images=2,
 )
-def epe_nas(probe: Probe) -> float:
+def epe_nas(
+    gradient: Tensor = reads(JACOBIAN), labels: Tensor = reads(LABELS), logits: Tensor = reads(Logits(DATA))
+) -> float:
     r"""Compare the input gradients of images of the same class by their correlations.
 
     $$s_c = \sum_{ij} \log(|R_c|_{ij} + 10^{-5}), \qquad \text{epe\_nas} = \sum_c |s_c|$$
@@ -33,9 +32,8 @@ def epe_nas(probe: Probe) -> float:
     mean over classes of $\sum_{c'} |s_c - s_{c'}|$. The score is NaN if a class has several images and the gradient of
     one of them is constant.
     """
-    labels = probe.labels(JACOBIAN.backward.forward)
-    jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
-    classes = probe.trace(JACOBIAN.backward.forward).outputs[0].shape[1]
+    jacobian = gradient.flatten(1).double()
+    classes = logits.shape[1]
     sums = [_class_sum(jacobian[labels == c], mean=classes > MANY) for c in torch.unique(labels)]
     if any(math.isnan(s) for s in sums):
         return math.nan

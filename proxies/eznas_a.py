@@ -3,78 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import NotApplicableError
 from .determinants import slogdet
-from .passes.needs import Backward, Forward, Gradient, Tap
-from .probe import Probe
-from .registry import register
+from .operations.calls import conv_norm_relu, released_triples
+from .passes import OPERATIONS, Backward, Call, Forward, Operations, ParameterGradients, Tap, Tapped
+from .passes.inputs import NOISE
+from .passes.objectives import SUM
+from .passes.taps import Place
+from .registry import reads, register
 
 
-def relu_conv_norm(net: nn.Module) -> list[str]:
-    """Return the names of the modules of all ReLU-Conv-BatchNorm triples in order, as the released code finds them.
-
-    The modules are the convolutions, batch norms and ReLUs in definition order, without the stem, the head and
-    convolutions that no batch norm follows. If they do not form triples (cells without convolutions), the triples are
-    those of `conv_norm_relu`. The released code takes the execution order, which is the definition order in
-    NAS-Bench-201.
-
-    Raises:
-        NotApplicableError: The network has no triple.
-    """
-    found = _conv_norm_and_relu(net)
-    following = [kind for _, kind in found[1:]] + [""]
-    body = [(n, k) for (n, k), after in zip(found, following, strict=False) if k != "C" or after == "B"][2:]
-    if body and body[-1][1] == "R":
-        body.pop()
-    if [k for _, k in body[-2:]] == ["B", "B"]:
-        body.pop()
-    if not body or [k for _, k in body] != ["R", "C", "B"] * (len(body) // 3):
-        return conv_norm_relu(net)
-    return [name for name, _ in body]
+def first_of_triples(operations: Operations) -> Sequence[Place]:
+    """Return the first operation of every triple, the ReLU."""
+    return [first for first, _, _ in released_triples(tuple(operations.running))]
 
 
-def conv_norm_relu(net: nn.Module) -> list[str]:
-    """Return the names of the modules of all Conv-BatchNorm-ReLU triples in order, as the released code finds them.
-
-    From the convolutions, batch norms and ReLUs in definition order, the code drops each module whose predecessor is of
-    the wrong kind. It does so three times. Some convolutions are then paired with the ReLU of another block.
-
-    Raises:
-        NotApplicableError: The network has no triple.
-    """
-    found = _conv_norm_and_relu(net)
-    wanted = {"C": "R", "B": "C", "R": "B"}
-    for _ in range(3):
-        before = ["R"] + [kind for _, kind in found]
-        found = [(n, k) for (n, k), last in zip(found, before, strict=False) if last == wanted[k]]
-    body = found[: len(found) // 3 * 3]
-    if not body:
-        raise NotApplicableError("the network has no ReLU-Conv-BatchNorm triple")
-    return [name for name, _ in body]
+def third_of_triples(operations: Operations) -> Sequence[Place]:
+    """Return the third operation of every triple: a batch norm, or the ReLU of Conv-BatchNorm-ReLU."""
+    return [third for _, _, third in released_triples(tuple(operations.running))]
 
 
-def first_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Return the name of the first module of every triple, the ReLU."""
-    return tuple(relu_conv_norm(net)[::3])
+def convolution_of_triples(operations: Operations) -> Sequence[Call]:
+    """Return the convolution of every triple, which may be its first or second operation."""
+    triples = released_triples(tuple(operations.running))
+    return [call for triple in triples for call in triple if call.kind == "convolution"]
 
 
-def convolution_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Return the name of the convolution of every triple, which may be its first or second module."""
-    return tuple(name for name in relu_conv_norm(net) if isinstance(net.get_submodule(name), nn.Conv2d))
-
-
-def third_of_triples(net: nn.Module) -> tuple[str, ...]:
-    """Return the name of the third module of every triple: a batch norm, or the ReLU of Conv-BatchNorm-ReLU."""
-    return tuple(relu_conv_norm(net)[2::3])
-
-
-def first_of_conv_triples(net: nn.Module) -> tuple[str, ...]:
-    """Return the name of the convolution of every Conv-BatchNorm-ReLU triple."""
-    return tuple(conv_norm_relu(net)[::3])
+def first_of_conv_triples(operations: Operations) -> Sequence[Place]:
+    """Return the convolution of every Conv-BatchNorm-ReLU triple."""
+    return [first for first, _, _ in conv_norm_relu(tuple(operations.running))]
 
 
 def mean(scores: list[float]) -> float:
@@ -88,11 +50,6 @@ def mean(scores: list[float]) -> float:
     return sum(scores) / len(scores)
 
 
-def _conv_norm_and_relu(net: nn.Module) -> list[tuple[str, str]]:
-    kinds = {nn.ReLU: "R", nn.Conv2d: "C", nn.BatchNorm2d: "B"}
-    return [(name, kinds[type(module)]) for name, module in net.named_modules() if type(module) in kinds]
-
-
 def _score(gradient: Tensor) -> float:
     """Return the Frobenius norm of sigmoid(logdet(sign(G))) over the H x W matrices of G `(N, C, H, W)`."""
     _check_square(gradient)
@@ -101,13 +58,13 @@ def _score(gradient: Tensor) -> float:
     return float(value.norm())
 
 
-def _score_as_released(activation: Tensor, gradient: Tensor) -> float:
+def _score_as_released(place: Place, activation: Tensor, gradient: Tensor) -> float:
     _check_square(gradient)
     # The round-off of singular matrices depends on the memory layout; the released code stores rows.
     return float(gradient.sign().float().contiguous().logdet().nan_to_num(0.0, neginf=-torch.inf).sigmoid().norm())
 
 
-def _score_of(activation: Tensor, gradient: Tensor) -> float:
+def _score_of(place: Place, activation: Tensor, gradient: Tensor) -> float:
     return _score(gradient)
 
 
@@ -118,22 +75,21 @@ def _check_square(gradient: Tensor) -> None:
         )
 
 
-ONES = Backward(Forward(init="kaiming_fan_out"), "ones")
+ONES = Backward(Forward(init="kaiming_fan_out"), SUM)
 SIGNS = Tap(ONES, at=first_of_triples, reduce=_score_of, side="input")
 SIGNS_AS_RELEASED = Tap(ONES, at=first_of_triples, reduce=_score_as_released, side="input")
 CONV_SIGNS = Tap(ONES, at=first_of_conv_triples, reduce=_score_of, side="input")
-WEIGHTS_ON_NOISE = Gradient(Backward(Forward(init="kaiming_fan_out", inputs=("noise",)), "ones"), of="parameters")
+WEIGHTS_ON_NOISE = ParameterGradients(Backward(Forward(init="kaiming_fan_out", inputs=(NOISE,)), SUM))
 PAPER = "Akhauri et al., EZNAS, NeurIPS 2022"
 
 
 @register(
     "eznas_a",
     version=2,
-    needs=[SIGNS],
     paper=f"{PAPER}, figure 6 (with the input that the released code feeds)",
     batch_size=16,
 )
-def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
+def eznas_a(scores: Tapped = reads(SIGNS)) -> float:
     r"""Average a function of the determinants of gradient signs at the ReLUs (found by genetic programming).
 
     $$\text{eznas\_a} = \operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
@@ -152,17 +108,16 @@ def eznas_a(probe: Probe, signs: Tap = SIGNS) -> float:
     Raises:
         NotApplicableError: The network has no triple, or its feature maps are not square.
     """
-    return mean([score for _, score in probe.tap(signs)])
+    return mean([score for _, score in scores])
 
 
 @register(
     "eznas_a.as_released",
     version=2,
-    needs=[SIGNS_AS_RELEASED],
     paper=f"{PAPER}, figure 6, as their code",
     batch_size=16,
 )
-def eznas_a_as_released(probe: Probe) -> float:
+def eznas_a_as_released(scores: Tapped = reads(SIGNS_AS_RELEASED)) -> float:
     r"""Compute eznas_a with determinants by LU in float32, as the released code does.
 
     $$\operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
@@ -170,17 +125,18 @@ def eznas_a_as_released(probe: Probe) -> float:
     Because of round-off, some singular matrices get a tiny determinant. Its sign decides between 0 and 1/2, and differs
     between CPUs.
     """
-    return eznas_a(probe, SIGNS_AS_RELEASED)
+    return eznas_a(scores)
 
 
 @register(
     "eznas_a.as_printed",
     version=2,
-    needs=[WEIGHTS_ON_NOISE],
     paper=f"{PAPER}, figure 6, the input as labelled",
     batch_size=16,
 )
-def eznas_a_as_printed(probe: Probe) -> float:
+def eznas_a_as_printed(
+    gradients: dict[str, Tensor] = reads(WEIGHTS_ON_NOISE), operations: Operations = reads(OPERATIONS)
+) -> float:
     r"""Compute eznas_a from weight gradients on noise, the tensor that the paper names.
 
     $$\operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} \partial (\textstyle\sum f) / \partial W_r )
@@ -191,13 +147,11 @@ def eznas_a_as_printed(probe: Probe) -> float:
     Raises:
         NotApplicableError: The network has no triple, or its kernels are not square.
     """
-    gradients = probe.gradients(WEIGHTS_ON_NOISE)
-    scores = [_score(gradients[f"{name}.weight"]) for name in convolution_of_triples(probe.net)]
-    return mean(scores)
+    return mean([_score(gradients[call.weight]) for call in convolution_of_triples(operations)])
 
 
-@register("eznas_a.l2", version=2, needs=[SIGNS], paper=f"{PAPER}, figure 10 (L2)", batch_size=16)
-def eznas_a_l2(probe: Probe) -> float:
+@register("eznas_a.l2", version=2, paper=f"{PAPER}, figure 10 (L2)", batch_size=16)
+def eznas_a_l2(scores: Tapped = reads(SIGNS)) -> float:
     r"""Combine the triples of eznas_a by their L2 norm instead of their mean.
 
     $$\Big( \sum_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F^2 \Big)^{1/2}$$
@@ -205,11 +159,11 @@ def eznas_a_l2(probe: Probe) -> float:
     The paper tries the norm instead of the mean for programs that return a tensor. This program returns a scalar, so
     the norm is taken over triples here. It grows with the number of triples.
     """
-    return math.hypot(*(score for _, score in probe.tap(SIGNS)))
+    return math.hypot(*(score for _, score in scores))
 
 
-@register("eznas_a.conv_bn_relu", version=2, needs=[CONV_SIGNS], paper=f"{PAPER}, figure 10 (C-B-R)", batch_size=16)
-def eznas_a_of_conv_bn_relu(probe: Probe) -> float:
+@register("eznas_a.conv_bn_relu", version=2, paper=f"{PAPER}, figure 10 (C-B-R)", batch_size=16)
+def eznas_a_of_conv_bn_relu(scores: Tapped = reads(CONV_SIGNS)) -> float:
     r"""Compute eznas_a on Conv-BatchNorm-ReLU triples, from the gradient at the input of the convolution.
 
     $$\operatorname{mean}_r \lVert \sigma( \log\det \operatorname{sign} G_r ) \rVert_F$$
@@ -217,4 +171,4 @@ def eznas_a_of_conv_bn_relu(probe: Probe) -> float:
     The paper collects statistics in this way in an ablation, and evolves another program on them. Here the program is
     that of EZNAS-A.
     """
-    return eznas_a(probe, CONV_SIGNS)
+    return eznas_a(scores)

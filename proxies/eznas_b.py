@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torch import Tensor
 
 from .eznas_a import PAPER, convolution_of_triples, mean, third_of_triples
-from .passes.needs import Backward, Forward, Tap, itself
-from .probe import Probe
-from .registry import register
+from .passes import Backward, Forward, Tap, Tapped
+from .passes.inputs import DATA, NOISE2, Input
+from .passes.objectives import SUM
+from .passes.taps import Place, itself
+from .registry import reads, register
 
 
-def _gradient(activation: Tensor, gradient: Tensor) -> Tensor:
+def _gradient(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     return gradient
 
 
-PERTURBED = "data+0.1*noise2"
+PERTURBED = DATA + 0.1 * NOISE2
 INIT = "kaiming_fan_out"
 
 
 def outputs(init: str = INIT) -> Tap:
     """Return the tap of the outputs of all triples, for the images and then for the perturbed images."""
-    return Tap(Forward(init=init, inputs=("data", PERTURBED), graph=False), at=third_of_triples, reduce=itself)
+    return Tap(Forward(init=init, inputs=(DATA, PERTURBED), graph=False), at=third_of_triples, reduce=itself)
 
 
-def _input_gradients(name: str) -> Tap:
-    backward = Backward(Forward(init=INIT, inputs=(name,)), "ones")
+def _input_gradients(given: Input) -> Tap:
+    backward = Backward(Forward(init=INIT, inputs=(given,)), SUM)
     return Tap(backward, at=convolution_of_triples, reduce=_gradient, side="input")
 
 
-BEFORE, AFTER = _input_gradients("data"), _input_gradients(PERTURBED)
+BEFORE, AFTER = _input_gradients(DATA), _input_gradients(PERTURBED)
 
 
-Found = Iterable[tuple[str, Tensor]]
-
-
-def _mean_program(before: Found, after: Found) -> float:
+def _mean_program(before: Tapped, after: Tapped) -> float:
     return mean([_program((moved - still).double()) for (_, still), (_, moved) in zip(before, after, strict=True)])
 
 
@@ -49,12 +46,11 @@ def _program(tensor: Tensor) -> float:
 
 @register(
     "eznas_b",
-    needs=[outputs()],
     paper=f"{PAPER}, figure 6 (with the input that the released code feeds)",
     direction="lower",
     batch_size=1,
 )
-def eznas_b(probe: Probe, maps: Tap | None = None) -> float:
+def eznas_b(maps: Tapped = reads(outputs())) -> float:
     r"""Measure how far a small perturbation of the images moves the features (found by genetic programming).
 
     $$\operatorname{mean}_r \frac{1}{\lVert D_r \rVert_F + \exp \lVert \log \sigma(\log \sigma(D_r)) \rVert_F}$$
@@ -71,17 +67,16 @@ def eznas_b(probe: Probe, maps: Tap | None = None) -> float:
     Raises:
         NotApplicableError: The network has no triple.
     """
-    found = probe.tap(maps or outputs())
-    half = len(found) // 2
-    return _mean_program(found[:half], found[half:])
+    half = len(maps) // 2
+    return _mean_program(maps[:half], maps[half:])
 
 
-@register("eznas_b.as_printed", needs=[BEFORE, AFTER], paper=f"{PAPER}, figure 6, the input as labelled", batch_size=1)
-def eznas_b_as_printed(probe: Probe) -> float:
+@register("eznas_b.as_printed", paper=f"{PAPER}, figure 6, the input as labelled", batch_size=1)
+def eznas_b_as_printed(before: Tapped = reads(BEFORE), after: Tapped = reads(AFTER)) -> float:
     r"""Compute eznas_b from the gradient at the convolution's input, the tensor that the paper names.
 
     $$\operatorname{mean}_r \frac{1}{\lVert D_r \rVert_F + \exp \lVert \log \sigma(\log \sigma(D_r)) \rVert_F}$$
 
     Here $D_r$ is the gradient of the sum of all logits for the perturbed images minus that for the images.
     """
-    return _mean_program(probe.tap(BEFORE), probe.tap(AFTER))
+    return _mean_program(before, after)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from .passes.needs import LOSS, Tap, layers
-from .probe import Probe
-from .registry import register
+from .passes import LOSS_PASS, Call, Tap, Tapped
+from .passes.taps import Place, layers
+from .registry import reads, register
 
 
-def _channel_saliency(activation: Tensor, gradient: Tensor) -> float:
-    """Return sum_k mean_n 1/2 (sum_positions a g)^2; channels are dimension 1 of a map, the last of a sequence."""
+def _channel_saliency(place: Place, activation: Tensor, gradient: Tensor) -> float:
+    """Return sum_k mean_n 1/2 (sum_positions a g)^2; channels are dimension 1 of a convolution, the last otherwise."""
     product = activation * gradient
-    if product.ndim == 4:
-        per_channel = product.sum((2, 3), dtype=torch.float64)
+    if isinstance(place, Call) and place.kind == "convolution":
+        per_channel = product.sum(tuple(range(2, product.ndim)), dtype=torch.float64)
     else:
         per_channel = product.reshape(len(product), -1, product.shape[-1]).sum(1, dtype=torch.float64)
     return 0.5 * per_channel.square().mean(0).sum().item()
 
 
-SALIENCY = Tap(LOSS.backward, at=layers, reduce=_channel_saliency)
+SALIENCY = Tap(LOSS_PASS, at=layers, reduce=_channel_saliency)
 
 
-@register(
-    "fisher", needs=[LOSS, SALIENCY], paper="Theis et al., 2018, eq. 8; as in Abdelfattah et al., ICLR 2021, sec. 3.2"
-)
-def fisher(probe: Probe) -> float:
+@register("fisher", paper="Theis et al., 2018, eq. 8; as in Abdelfattah et al., ICLR 2021, sec. 3.2")
+def fisher(saliencies: Tapped = reads(SALIENCY)) -> float:
     r"""Sum over weights how much the loss would change if the weight's channel were removed.
 
     $$\Delta_{lk} = \frac{1}{2N} \sum_n \Big( \sum_{ij} a_{lnkij} \frac{\partial L}{\partial a_{lnkij}} \Big)^2, \qquad
@@ -38,6 +38,7 @@ def fisher(probe: Probe) -> float:
     float32; here they are float64.
     """
     total = 0.0
-    for name, saliency in probe.tap(SALIENCY):
-        total += probe.net.get_submodule(name).get_parameter("weight")[0].numel() * saliency
+    for place, saliency in saliencies:
+        assert isinstance(place, Call)
+        total += math.prod(place.weight_shape) // place.outputs * saliency
     return total

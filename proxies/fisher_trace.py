@@ -5,22 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes.needs import Backward, Forward, PerImage
-from .probe import Probe
-from .registry import register
+from .passes import Forward, OfEach, PerImage
+from .passes.objectives import CROSS_ENTROPY
+from .registry import reads, register
 
-LOSS_PER_IMAGE = Backward(Forward(mode="per_image"), "loss per image")
+LOSS_PER_IMAGE = PerImage(Forward(mode="per_image"), CROSS_ENTROPY)
 
 
 def _squares(gradients: dict[str, Tensor]) -> Tensor:
     return torch.stack([g.reshape(len(g), -1).square().sum(1, dtype=torch.float64) for g in gradients.values()]).sum(0)
 
 
-SQUARES = PerImage(LOSS_PER_IMAGE, of="parameters", reduce=_squares)
+SQUARES = OfEach(LOSS_PER_IMAGE, _squares)
 
 
-@register("fisher_trace", needs=[SQUARES], paper="Amari, Neural Computation 10, 1998; the empirical Fisher information")
-def fisher_trace(probe: Probe) -> float:
+@register("fisher_trace", paper="Amari, Neural Computation 10, 1998; the empirical Fisher information")
+def fisher_trace(squares: Tensor = reads(SQUARES)) -> float:
     r"""Take the trace of the empirical Fisher information: the mean squared gradient norm of single images.
 
     $$\operatorname{tr} F = \frac{1}{N} \sum_n \Big\lVert \frac{\partial \log p(y_n | x_n)}{\partial \theta}
@@ -32,4 +32,4 @@ def fisher_trace(probe: Probe) -> float:
     Raises:
         NotApplicableError: There are no labels, or a batch norm sees a single value per image.
     """
-    return float(probe.per_image(SQUARES).mean())
+    return float(squares.mean())

@@ -6,22 +6,21 @@ import torch
 from torch import Tensor
 
 from .fisher_trace import LOSS_PER_IMAGE
-from .passes.needs import PerImage, layer_weights
-from .probe import Probe
-from .registry import register
+from .passes import OfEach
+from .registry import reads, register
 
 
 def _signs(gradients: dict[str, Tensor]) -> Tensor:
     """Return the signs of the gradients of all weights, summed over images, `(1, P)`."""
-    signs = [g.sign().sum(0).flatten() for name, g in gradients.items() if name.endswith("weight")]
+    signs = [g.sign().sum(0).flatten() for g in gradients.values()]
     return torch.cat(signs)[None]
 
 
-SIGNS = PerImage(LOSS_PER_IMAGE, of="parameters", reduce=_signs)
+SIGNS = OfEach(LOSS_PER_IMAGE, _signs, of="layers")
 
 
-@register("gradsign", needs=[SIGNS], paper="Zhang & Jia, GradSign, ICLR 2022")
-def gradsign(probe: Probe) -> float:
+@register("gradsign", paper="Zhang & Jia, GradSign, ICLR 2022")
+def gradsign(signs: Tensor = reads(SIGNS)) -> float:
     r"""Average over weights how many images agree on the sign of the gradient.
 
     $$\operatorname{mean}_w \Big| \sum_n \operatorname{sign} \frac{\partial L(x_n, y_n)}{\partial w} \Big|$$
@@ -33,8 +32,4 @@ def gradsign(probe: Probe) -> float:
     Raises:
         NotApplicableError: There are no labels, or a batch norm sees a single value per image.
     """
-    sums = probe.per_image(SIGNS).sum(0).abs().double()
-    sizes = {name: p.numel() for name, p in probe.net.named_parameters() if name.endswith("weight")}
-    wanted = set(layer_weights(probe.net))
-    parts = zip(sizes, torch.split(sums, list(sizes.values())), strict=True)
-    return float(torch.cat([part for name, part in parts if name in wanted]).mean())
+    return float(signs.sum(0).abs().double().mean())

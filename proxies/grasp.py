@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from .passes.needs import DATA, Backward, Gradient
-from .probe import Probe
-from .registry import register
+from .passes import DATA, HessianProduct, LayerGradients, Layers
+from .passes.objectives import CROSS_ENTROPY
+from .registry import reads, register
 
-CURVATURE = Gradient(Backward(DATA, "loss", order=2), of="parameters")
+#: Weights and the Hessian of the loss times its gradient.
+CURVATURE = LayerGradients(HessianProduct(DATA, CROSS_ENTROPY))
 
 
-@register(
-    "grasp", needs=[CURVATURE], paper="Wang et al., GraSP, ICLR 2020, eq. 8; sign as in Abdelfattah et al., ICLR 2021"
-)
-def grasp(probe: Probe) -> float:
+@register("grasp", paper="Wang et al., GraSP, ICLR 2020, eq. 8; sign as in Abdelfattah et al., ICLR 2021")
+def grasp(layers: Layers = reads(CURVATURE)) -> float:
     r"""Sum over weights how much the flow of gradients would change if the weight were removed.
 
     $$\text{grasp} = -\sum_l \sum_{w \in W_l} w \, (H g)_w$$
@@ -21,4 +20,4 @@ def grasp(probe: Probe) -> float:
     those weights, and H its Hessian. Batch norm is in train mode, and the temperature is 1. The proxy takes a backward
     pass that can be differentiated and another one through it, which cost about five forward-backwards.
     """
-    return -sum(float((weight * product).sum()) for weight, product in probe.weights_and_gradients(CURVATURE))
+    return -sum(float((weight * product).sum()) for weight, product in layers)

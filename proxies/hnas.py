@@ -9,10 +9,9 @@ from torch import Tensor
 
 from .grasp import CURVATURE, grasp
 from .ntk_trace import EACH, PRODUCTS, kernel, kernel_as_released, root_trace
-from .passes.needs import LOSS
+from .passes import LOSS, OPERATIONS, Layers, Operations, Tapped
 from .plain import plain
-from .probe import Probe
-from .registry import register
+from .registry import reads, register
 
 PAPER = "Shu et al., HNAS, NeurIPS 2022"
 #: The middle of the ranges that the authors search by Bayesian optimisation: 10^c with c in [-4, 0], and [0, 5000].
@@ -30,8 +29,13 @@ def _criterion(theta: Tensor, mu: float, nu: float) -> float:
     return mu * abs(m**2 - nu**2) + condition(theta) / (m + 1e-6)
 
 
-@register("hnas", needs=[EACH], paper=f"{PAPER} (the criterion of its search)", direction="lower", least_images=2)
-def hnas(probe: Probe, mu: float = MU, nu: float = NU) -> float:
+@register("hnas", paper=f"{PAPER} (the criterion of its search)", direction="lower", least_images=2)
+def hnas(
+    gradients: dict[str, Tensor] = reads(EACH),
+    operations: Operations = reads(OPERATIONS),
+    mu: float = MU,
+    nu: float = NU,
+) -> float:
     r"""Combine the condition number of the neural tangent kernel with the distance of its trace from a target.
 
     $$\mu \, |M^2 - \nu^2| + \frac{\kappa}{M + 10^{-6}}$$
@@ -40,31 +44,31 @@ def hnas(probe: Probe, mu: float = MU, nu: float = NU) -> float:
     Lower is better. The authors fit $\mu$ and $\nu$ to validation accuracies; the defaults are the middle of the ranges
     that they search.
     """
-    return _criterion(kernel(probe), mu, nu)
+    return _criterion(kernel(gradients, operations), mu, nu)
 
 
-@register("hnas.as_released", needs=[PRODUCTS], paper=f"{PAPER}, as their code", direction="lower", least_images=2)
-def hnas_as_released(probe: Probe, mu: float = MU, nu: float = NU) -> float:
+@register("hnas.as_released", paper=f"{PAPER}, as their code", direction="lower", least_images=2)
+def hnas_as_released(products: Tapped = reads(PRODUCTS), mu: float = MU, nu: float = NU) -> float:
     r"""Compute hnas from the kernel of ntk_trace.as_released.
 
     $$\mu \, |M^2 - \nu^2| + \frac{\kappa}{M + 10^{-6}}$$
     """
-    return _criterion(kernel_as_released(probe), mu, nu)
+    return _criterion(kernel_as_released(products), mu, nu)
 
 
-@register("hnas.grad", needs=[LOSS], paper=f"{PAPER} (M_Grad)")
-def m_grad(probe: Probe) -> float:
+@register("hnas.grad", paper=f"{PAPER} (M_Grad)")
+def m_grad(layers: Layers = reads(LOSS)) -> float:
     r"""Take the L2 norm of the loss gradient of all convolution and linear weights together.
 
     $$M_{\text{grad}} = \Big\lVert \frac{1}{N} \sum_n \nabla_\theta L(x_n, y_n) \Big\rVert_2$$
 
     The weights form one vector here; grad_norm adds up the norms of layers instead.
     """
-    return math.hypot(*(float(gradient.norm()) for _, gradient in probe.weights_and_gradients(LOSS)))
+    return math.hypot(*(float(gradient.norm()) for _, gradient in layers))
 
 
-@register("hnas.snip", needs=[LOSS], paper=f"{PAPER} (M_SNIP)")
-def m_snip(probe: Probe) -> float:
+@register("hnas.snip", paper=f"{PAPER} (M_SNIP)")
+def m_snip(layers: Layers = reads(LOSS)) -> float:
     r"""Take the absolute value of the sum of weight times gradient.
 
     $$M_{\text{snip}} = \Big| \frac{1}{N} \sum_n \theta^\top \nabla_\theta L(x_n, y_n) \Big|$$
@@ -72,15 +76,15 @@ def m_snip(probe: Probe) -> float:
     The sum is over convolution and linear weights, so this is the absolute value of plain. snip adds up absolute values
     instead.
     """
-    return abs(plain(probe))
+    return abs(plain(layers))
 
 
-@register("hnas.grasp", needs=[CURVATURE], paper=f"{PAPER} (M_GraSP)")
-def m_grasp(probe: Probe) -> float:
+@register("hnas.grasp", paper=f"{PAPER} (M_GraSP)")
+def m_grasp(layers: Layers = reads(CURVATURE)) -> float:
     r"""Take the absolute value of the sum of weight times Hessian-gradient product.
 
     $$M_{\text{grasp}} = | \theta^\top H \nabla_\theta L |$$
 
     The sum is over convolution and linear weights, so this is the absolute value of grasp.
     """
-    return abs(grasp(probe))
+    return abs(grasp(layers))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes.needs import JACOBIAN
-from .probe import Probe
-from .registry import register
+from .passes import JACOBIAN
+from .registry import reads, register
 
 EPSILON = 1e-5
 
@@ -22,11 +21,10 @@ def correlations(rows: Tensor) -> Tensor:
 
 @register(
     "jacob_cov",
-    needs=[JACOBIAN],
     paper="Mellor et al., Neural Architecture Search without Training, 2020 (v1), eq. 6; Abdelfattah et al., ICLR 2021",
     least_images=2,
 )
-def jacob_cov(probe: Probe) -> float:
+def jacob_cov(gradient: Tensor = reads(JACOBIAN)) -> float:
     r"""Measure how differently the network responds to different images, by the correlations of input gradients.
 
     $$J = \frac{\partial \sum_{nc} f_c(x_n)}{\partial x} \in \mathbb{R}^{N \times D}, \qquad
@@ -37,8 +35,7 @@ def jacob_cov(probe: Probe) -> float:
     constant, because its correlations do not exist. The authors call a general eigenvalue solver, which can return
     complex pairs; the matrix is symmetric, so a symmetric solver is used here.
     """
-    jacobian = probe.input_gradient(JACOBIAN).flatten(1).double()
-    correlation = correlations(jacobian)
+    correlation = correlations(gradient.flatten(1).double())
     if not torch.isfinite(correlation).all():
         return float("nan")
     shifted = torch.linalg.eigvalsh(correlation) + EPSILON

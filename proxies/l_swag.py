@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import torch
 
-from .passes.needs import DATA, Tap, relus
-from .probe import Probe
-from .registry import register
+from .passes import DATA, Layers, Tap, Tapped
+from .passes.taps import relus
+from .registry import reads, register
 from .swap import patterns_of, swap
-from .zico import FOUR
+from .zico import QUARTERS
 
 PATTERNS = Tap(DATA, at=relus, reduce=patterns_of)
 
 
 @register(
     "l_swag",
-    needs=[*FOUR, PATTERNS],
     paper="Casarin et al., L-SWAG, CVPR 2025, eq. 1 (from the paper's formula, no reference code)",
 )
-def l_swag(probe: Probe) -> float:
+def l_swag(
+    first: Layers = reads(QUARTERS[0]),
+    second: Layers = reads(QUARTERS[1]),
+    third: Layers = reads(QUARTERS[2]),
+    fourth: Layers = reads(QUARTERS[3]),
+    patterns: Tapped = reads(PATTERNS),
+) -> float:
     r"""Multiply how little gradients vary between batches by the number of activation patterns.
 
     $$\Big( \sum_l \log \sum_{w \in W_l,\, \sigma_w > 0} \frac{1}{\sigma_w} \Big) \cdot
@@ -30,9 +35,9 @@ def l_swag(probe: Probe) -> float:
     layers count.
     """
     trainability = 0.0
-    for layer in zip(*(probe.weights_and_gradients(batch) for batch in FOUR), strict=True):
+    for layer in zip(first, second, third, fourth, strict=True):
         spread = torch.stack([gradient.abs() for _, gradient in layer]).std(0, correction=0)
         varies = spread > 0
         if varies.any():
             trainability += float(spread[varies].reciprocal().sum().log())
-    return trainability * swap(probe, PATTERNS)
+    return trainability * swap(patterns)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..errors import NotApplicableError
-from .passes.inputs import CROP_SIZE
-from .passes.needs import Forward, Tap, relus
-from .probe import Probe
-from .registry import register
+from .passes import Forward, Tap, Tapped
+from .passes.inputs import CROPS
+from .passes.taps import Place, relus
+from .registry import reads, register
 
 
-def _codes(activation: Tensor) -> Tensor:
+def _codes(place: Place, activation: Tensor) -> Tensor:
     return (activation > 0).flatten(1)
 
 
-CODES = Tap(Forward(init="thin", inputs=("crops",), graph=False), at=relus, reduce=_codes)
+CODES = Tap(Forward(init="thin", inputs=(CROPS,), graph=False), at=relus, reduce=_codes)
 
 
-@register("linear_regions", needs=[CODES], paper="Chen et al., TE-NAS, ICLR 2021")
-def linear_regions(probe: Probe) -> float:
+@register("linear_regions", paper="Chen et al., TE-NAS, ICLR 2021")
+def linear_regions(codes: Tapped = reads(CODES)) -> float:
     r"""Count the linear regions that small pieces of the images fall into, in a thin copy of the network.
 
     $$\left| \{ (1[a_u(x) > 0])_u : x \} \right|$$
@@ -37,10 +36,4 @@ def linear_regions(probe: Probe) -> float:
     Raises:
         NotApplicableError: The network has no ReLU, or cannot be made thin (see `inits.thin`).
     """
-    try:
-        codes = [code for _, code in probe.tap(CODES)]
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError as error:  # shapes that do not fit
-        raise NotApplicableError(f"the network does not take images of {CROP_SIZE} pixels ({error})") from error
-    return float(len(torch.unique(torch.cat(codes, 1), dim=0)))
+    return float(len(torch.unique(torch.cat([code for _, code in codes], 1), dim=0)))

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .jacob_cov import correlations
-from .passes.needs import Forward, Tap
-from .probe import Probe
-from .registry import register
+from .passes import Draw, Forward, Operations, Tap, Tapped
+from .passes.taps import Place, maps
+from .registry import reads, register
 
 CHOSEN = 8
 Choose = Callable[[int, int], list[int]]
 
 
-def leaves(net: nn.Module) -> tuple[str, ...]:
-    """Return the names of the modules without children."""
-    return tuple(name for name, module in net.named_modules() if next(module.children(), None) is None)
-
-
-def every(net: nn.Module) -> tuple[str, ...]:
+def every(operations: Operations) -> Sequence[Place]:
     """Return the names of all modules, including containers and the network itself."""
-    return tuple(name for name, _ in net.named_modules())
+    return [name for name, _ in operations.root.module.named_modules()]
 
 
-def _channel_correlations(activation: Tensor) -> Tensor:
+def _channel_correlations(place: Place, activation: Tensor) -> Tensor:
     """Return the correlations `(C, C)` of the channels of the first image; those of a constant channel are zero."""
     first = activation[0].double()
     return correlations(first.reshape(len(first), -1)).nan_to_num(0.0, 0.0, 0.0)
 
 
-ONE_IMAGE = Forward(inputs=("data",), graph=False)
-LEAVES = Tap(ONE_IMAGE, at=leaves, reduce=_channel_correlations)
+ONE_IMAGE = Forward(graph=False)
+MAPS = Tap(ONE_IMAGE, at=maps, reduce=_channel_correlations)
 EVERY = Tap(ONE_IMAGE, at=every, reduce=_channel_correlations)
 
 
@@ -41,8 +36,8 @@ def _smallest(matrix: Tensor) -> float:
     return float(torch.linalg.eigvalsh(matrix)[0])
 
 
-@register("meco", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023", batch_size=1)
-def meco(probe: Probe, maps: Tap = LEAVES) -> float:
+@register("meco", paper="Jiang et al., MeCo, NeurIPS 2023", batch_size=1)
+def meco(maps: Tapped = reads(MAPS)) -> float:
     r"""Add up the smallest eigenvalues of the correlations between the channels of each feature map.
 
     $$\sum_l \lambda_{\min}(P_l)$$
@@ -54,34 +49,33 @@ def meco(probe: Probe, maps: Tap = LEAVES) -> float:
     Deviation: the authors read the output of every module, containers too, so a map counts once for each module that
     ends in it; see `meco.as_released`.
     """
-    return sum(_smallest(matrix) for _, matrix in probe.tap(maps))
+    return sum(_smallest(matrix) for _, matrix in maps)
 
 
-@register(
-    "meco.as_released", needs=[EVERY], paper="Jiang et al., MeCo, NeurIPS 2023, as their code counts", batch_size=1
-)
-def meco_as_released(probe: Probe) -> float:
+@register("meco.as_released", paper="Jiang et al., MeCo, NeurIPS 2023, as their code counts", batch_size=1)
+def meco_as_released(maps: Tapped = reads(EVERY)) -> float:
     r"""Compute meco at every module, including containers and the network itself, as the released code does.
 
     $$\sum_m \lambda_{\min}(P_m)$$
 
     The score depends on how modules are nested.
     """
-    return meco(probe, EVERY)
+    return meco(maps)
 
 
-@register("meco.opt", needs=[LEAVES], paper="Jiang et al., MeCo, NeurIPS 2023 (their software)", batch_size=1)
-def meco_opt(probe: Probe, choose: Choose | None = None, maps: Tap = LEAVES) -> float:
+@register("meco.opt", paper="Jiang et al., MeCo, NeurIPS 2023 (their software)", batch_size=1)
+def meco_opt(
+    maps: Tapped = reads(MAPS), draw: torch.Generator = reads(Draw("channels")), choose: Choose | None = None
+) -> float:
     r"""Estimate meco from eight random channels of every feature map.
 
     $$\sum_l \frac{C_l}{8} \, \lambda_{\min}(P_l[S_l, S_l]), \qquad |S_l| = 8$$
 
     The channels $S_l$ are drawn by the seed of the probe. A map with fewer than eight channels is taken whole.
     """
-    draw = probe.generator("channels")
-    choose = choose or (lambda of, count: torch.randperm(of, generator=draw)[:count].tolist())
+    choose = choose or (lambda of, count: torch.randperm(of, generator=draw, device="cpu")[:count].tolist())
     total = 0.0
-    for _, matrix in probe.tap(maps):
+    for _, matrix in maps:
         channels = len(matrix)
         some = choose(channels, min(CHOSEN, channels))
         total += channels / len(some) * _smallest(matrix[some][:, some])

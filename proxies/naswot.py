@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from .passes.needs import DATA, Forward, Tap, called_relu, relus
-from .probe import Probe
-from .registry import register
+from ..errors import NotApplicableError
+from .passes import DATA, Forward, Operations, Tap, Tapped
+from .passes.taps import Place, relus
+from .registry import reads, register
 
 
-def agreement(activation: Tensor) -> Tensor:
+def called_relu(operations: Operations) -> Sequence[Place]:
+    """Return the names of the modules whose class name contains "ReLU", containers included, as in several codes.
+
+    Raises:
+        NotApplicableError: The network has no such module.
+    """
+    modules = operations.root.module.named_modules()
+    if found := tuple(name for name, module in modules if "ReLU" in type(module).__name__):
+        return found
+    raise NotApplicableError("the network lacks a module called ReLU")
+
+
+def agreement(place: Place, activation: Tensor) -> Tensor:
     """Return for each two images the number of units that are on for both or off for both, `(N, N)` float64."""
     on = activation > 0
     # The order of columns does not matter, so channels-last memory is read without a copy.
@@ -28,11 +43,10 @@ EVAL_CODES = Tap(EVAL, at=relus, reduce=agreement)
 
 @register(
     "naswot",
-    needs=[CODES],
     paper="Mellor et al., Neural Architecture Search without Training, ICML 2021, eq. 2",
     least_images=2,
 )
-def naswot(probe: Probe, codes: Tap = CODES) -> float:
+def naswot(codes: Tapped = reads(CODES)) -> float:
     r"""Measure how differently the images switch the ReLUs of the network on and off.
 
     $$K_{ij} = N_A - d_H(c_i, c_j), \qquad \text{naswot} = \log |\det K|$$
@@ -44,26 +58,25 @@ def naswot(probe: Probe, codes: Tap = CODES) -> float:
     Deviation: the authors choose modules by the letters "ReLU" in the class name. This also finds the ReLU-Conv-BN
     containers of the benchmark and counts every ReLU but the last twice. Here each ReLU counts once.
     """
-    kernel = torch.stack([agreements for _, agreements in probe.tap(codes)]).sum(0)
+    kernel = torch.stack([agreements for _, agreements in codes]).sum(0)
     return float(torch.linalg.slogdet(kernel).logabsdet)
 
 
-@register("naswot.eval", needs=[EVAL_CODES], paper="naswot, with batch norm in eval mode", least_images=2)
-def naswot_in_eval_mode(probe: Probe) -> float:
+@register("naswot.eval", paper="naswot, with batch norm in eval mode", least_images=2)
+def naswot_in_eval_mode(codes: Tapped = reads(EVAL_CODES)) -> float:
     r"""Compute naswot in eval mode, where batch norm uses its running statistics (0 and 1 in a new network).
 
     $$\log |\det K|$$
     """
-    return naswot(probe, EVAL_CODES)
+    return naswot(codes)
 
 
 @register(
     "naswot.as_released",
-    needs=[CODES_BY_NAME],
     paper="Mellor et al., ICML 2021, as their code counts",
     least_images=2,
 )
-def naswot_as_released(probe: Probe) -> float:
+def naswot_as_released(codes: Tapped = reads(CODES_BY_NAME)) -> float:
     r"""Compute naswot at every module whose class name contains "ReLU", as the released code does.
 
     $$\log |\det (K_{\text{ReLU}} + K_{\text{containers}})|$$
@@ -71,4 +84,4 @@ def naswot_as_released(probe: Probe) -> float:
     On the benchmark's networks this also finds the ReLU-Conv-BatchNorm containers. The input of a container is the
     input of its ReLU, so every ReLU but the last counts twice.
     """
-    return naswot(probe, CODES_BY_NAME)
+    return naswot(codes)

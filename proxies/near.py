@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .passes.needs import Forward, Tap
-from .probe import Probe
-from .registry import register
-
-
-def weighted_or_activation(net: nn.Module) -> tuple[str, ...]:
-    """Return the names of the modules that have a weight or are an activation function."""
-    return tuple(
-        name
-        for name, module in net.named_modules()
-        if isinstance(getattr(module, "weight", None), Tensor)
-        or (type(module).__module__ == nn.ReLU.__module__ and not isinstance(module, nn.MultiheadAttention))
-    )
+from .passes import Forward, Operations, Tap, Tapped
+from .passes.taps import Place
+from .registry import reads, register
 
 
-def _effective_rank(activation: Tensor) -> float:
+def weighted_or_activation(operations: Operations) -> Sequence[Place]:
+    """Return the layers, the norms with a weight and the activation functions."""
+    operations.covered("products", "the proxy reads all layers")
+    return [
+        call
+        for call in operations.of_kinds("convolution", "linear", "norm", "activation")
+        if call.weight or call.kind != "norm"
+    ]
+
+
+def _effective_rank(place: Place, activation: Tensor) -> float:
     """Return exp(entropy of the normalised singular values) of the first C rows of the positions x C matrix."""
     if activation.ndim == 4:
         activation = activation.permute(0, 3, 2, 1)
@@ -35,8 +37,8 @@ def _effective_rank(activation: Tensor) -> float:
 RANKS = Tap(Forward(graph=False), at=weighted_or_activation, reduce=_effective_rank)
 
 
-@register("near", needs=[RANKS], paper="Husistein, Reiher & Eckhoff, NEAR, ICLR 2025")
-def near(probe: Probe) -> float:
+@register("near", paper="Husistein, Reiher & Eckhoff, NEAR, ICLR 2025")
+def near(ranks: Tapped = reads(RANKS)) -> float:
     r"""Add up the effective ranks of the outputs of layers and activation functions.
 
     $$\sum_l \exp\Big( -\sum_k p_{lk} \log p_{lk} \Big), \qquad p_{lk} = \sigma_{lk} \big/ \sum_j \sigma_{lj}$$
@@ -48,5 +50,4 @@ def near(probe: Probe) -> float:
     Deviation: the authors start at a random row instead of the first. If feature maps are large, only the first images
     count here, and only the drawn ones in their code.
     """
-    ranks: list[float] = [rank for _, rank in probe.tap(RANKS)]
-    return sum(ranks)
+    return sum(rank for _, rank in ranks)

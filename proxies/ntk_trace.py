@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call, vjp, vmap
+from torch import Tensor
+from torch.func import vjp, vmap
 
-from .passes.needs import DATA, Backward, Gradient, Tap, layers
-from .probe import Probe
-from .registry import register
+from .passes import DATA, OPERATIONS, Backward, Operations, ParameterGradients, Tap, Tapped
+from .passes.objectives import LABEL_OF_EACH, LABELS
+from .passes.taps import Place, layers
+from .registry import reads, register
 
-EACH = Gradient(Backward(DATA, "label of each"), of="parameters")
+EACH = ParameterGradients(Backward(DATA, LABEL_OF_EACH))
 
 
-def _gram_of_products(layer: nn.Module, x: Tensor, gradient: Tensor) -> Tensor:
+def _gram_of_products(
+    place: Place,
+    x: Tensor,
+    gradient: Tensor,
+    layer: Callable[[Tensor, Tensor, Tensor | None], Tensor],
+    weight: Tensor,
+    bias: Tensor | None,
+) -> Tensor:
     """Return the Gram matrix `(N, N)` of the parameter gradients of a layer, each from the activations of one image."""
-    parameters = {name: p.detach() for name, p in layer.named_parameters(recurse=False)}
+    parameters = (weight,) if bias is None else (weight, bias)
 
     def of_image(image: Tensor, output: Tensor) -> Tensor:
-        back = vjp(lambda p: functional_call(layer, p, (image[None],)), parameters)[1]
-        return torch.cat([g.flatten() for g in back(output[None])[0].values()])
+        back = vjp(lambda *given: layer(image[None], given[0], given[1] if len(given) > 1 else None), *parameters)[1]
+        return torch.cat([g.flatten() for g in back(output[None])])
 
     rows = vmap(of_image)(x, gradient).double()
     return rows @ rows.T
 
 
-PRODUCTS = Tap(Backward(DATA, "labels"), at=layers, reduce=_gram_of_products, side="layer")
+PRODUCTS = Tap(Backward(DATA, LABELS), at=layers, reduce=_gram_of_products, side="layer")
 
 
-def kernel(probe: Probe) -> Tensor:
+def kernel(gradients: Mapping[str, Tensor], operations: Operations) -> Tensor:
     """Return the kernel `(N, N)` of the logits of the labels, float64, over convolution and linear parameters."""
-    gradients = probe.gradients(EACH)
-    names = [f"{layer}.{key}" if layer else key for layer in layers(probe.net) for key in ("weight", "bias")]
-    rows = [gradients[name].flatten(1).double() for name in names if name in gradients]
-    return sum((r @ r.T for r in rows), _zero(probe))
+    operations.covered("products", "the proxy reads the parameters of all layers")
+    names = [name for layer in operations.weights for name in (layer.name, layer.calls[0].bias)]
+    rows = [gradients[name].flatten(1).double() for name in dict.fromkeys(names) if name in gradients]
+    total: Tensor = sum((r @ r.T for r in rows[1:]), rows[0] @ rows[0].T)
+    return total
 
 
-def kernel_as_released(probe: Probe) -> Tensor:
+def kernel_as_released(products: Tapped) -> Tensor:
     """Return the kernel `(N, N)` of the released code, see `ntk_trace.as_released`."""
-    return sum((gram for _, gram in probe.tap(PRODUCTS)), _zero(probe))
-
-
-def _zero(probe: Probe) -> Tensor:
-    return probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
+    total: Tensor = sum((gram for _, gram in products[1:]), products[0][1])
+    return total
 
 
 def root_trace(theta: Tensor) -> float:
@@ -50,8 +58,8 @@ def root_trace(theta: Tensor) -> float:
     return float((theta.trace() / len(theta)).sqrt())
 
 
-@register("ntk_trace", needs=[EACH], paper="Shu et al., HNAS, NeurIPS 2022 (M_Trace)")
-def ntk_trace(probe: Probe) -> float:
+@register("ntk_trace", paper="Shu et al., HNAS, NeurIPS 2022 (M_Trace)")
+def ntk_trace(gradients: dict[str, Tensor] = reads(EACH), operations: Operations = reads(OPERATIONS)) -> float:
     r"""Measure how fast gradient descent moves the logits of the labels: the root mean square of their gradients.
 
     $$M_{\text{trace}} = \sqrt{\operatorname{tr} \Theta / N}, \qquad \Theta_{nm} = \Big\langle \frac{\partial
@@ -63,11 +71,11 @@ def ntk_trace(probe: Probe) -> float:
     Deviation: the released code multiplies activations and gradients image by image, which misses that dependence; see
     `ntk_trace.as_released`.
     """
-    return root_trace(kernel(probe))
+    return root_trace(kernel(gradients, operations))
 
 
-@register("ntk_trace.as_released", needs=[PRODUCTS], paper="Shu et al., HNAS, NeurIPS 2022, as their code computes it")
-def ntk_trace_as_released(probe: Probe) -> float:
+@register("ntk_trace.as_released", paper="Shu et al., HNAS, NeurIPS 2022, as their code computes it")
+def ntk_trace_as_released(products: Tapped = reads(PRODUCTS)) -> float:
     r"""Compute ntk_trace from products of the activations and output gradients of each image.
 
     $$\sqrt{\operatorname{tr} G G^\top / N}, \qquad
@@ -76,4 +84,4 @@ def ntk_trace_as_released(probe: Probe) -> float:
     Here a is the input of layer l and z its output, at every position ij. One backward pass suffices. With batch
     statistics, $G_n$ is not the gradient of logit n.
     """
-    return root_trace(kernel_as_released(probe))
+    return root_trace(kernel_as_released(products))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from .probe import Probe
-from .registry import register
+from torch import Tensor
+
+from .passes import PARAMETERS
+from .registry import reads, register
 
 
 @register("params", paper="baseline; NAS-Bench-Suite-Zero (Krishnakumar et al., NeurIPS 2022), section 3")
-def params(probe: Probe) -> float:
+def params(parameters: dict[str, Tensor] = reads(PARAMETERS)) -> float:
     r"""Count the parameters of the network, batch norm included.
 
     $$\text{params} = \sum_p |p|$$
@@ -15,9 +17,8 @@ def params(probe: Probe) -> float:
     The unit is one parameter, not a million. The count equals the benchmark's own table on every NAS-Bench-201 network.
 
     Example:
-        >>> from zcbench.proxies.probe import Probe
         >>> import torch
-        >>> params(Probe(torch.nn.Linear(3, 2), torch.zeros(1, 3)))
+        >>> params(dict(torch.nn.Linear(3, 2).named_parameters()))
         8.0
     """
-    return float(sum(parameter.numel() for parameter in probe.net.parameters()))
+    return float(sum(parameter.numel() for parameter in parameters.values()))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from .passes.needs import Forward
-from .probe import Probe
-from .registry import register
+from .passes import Forward, Tapped
+from .passes.inputs import NOISE, NOISE2
+from .registry import reads, register
 from .zen import features
 
 #: The step is so small that no ReLU switches: the network is linear there, and the difference quotient is exact.
 STEP = 1e-7
-PAIR = Forward(
-    init="gaussian", inputs=("noise", f"noise+{STEP}*noise2"), mode="linear", dtype=torch.float64, graph=False
-)
+PAIR = Forward(init="gaussian", inputs=(NOISE, NOISE + STEP * NOISE2), mode="linear", dtype=torch.float64, graph=False)
 
 
-@register("phi", needs=[features(PAIR)], paper="Lin et al., Zen-NAS, ICCV 2021 (the Phi-score)")
-def phi(probe: Probe) -> float:
+POOLED, LAST = features(PAIR)
+
+
+@register("phi", paper="Lin et al., Zen-NAS, ICCV 2021 (the Phi-score)")
+def phi(pooled: Tapped = reads(POOLED), last: Tapped = reads(LAST)) -> float:
     r"""Take the logarithm of the norm of the gradient of the features by the input, without batch norm.
 
     $$\Phi = \log \mathbb{E}_x \lVert \nabla_x f(x) \rVert_F \approx \log \frac{1}{N} \sum_n \lVert J_n \epsilon_n
@@ -30,7 +31,7 @@ def phi(probe: Probe) -> float:
     zen; the authors remove those of their own networks.
 
     Raises:
-        NotApplicableError: The network has no global pooling module.
+        NotApplicableError: The network has no feature map, or a norm that cannot be bypassed.
     """
-    (_, before), (_, after) = probe.tap(features(PAIR))
+    (_, before), (_, after) = pooled or last
     return float(((after - before).flatten(1).norm(dim=1) / STEP).mean().log())

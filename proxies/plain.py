@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from .passes.needs import LOSS
-from .probe import Probe
-from .registry import register
+from .passes import LOSS, Layers
+from .registry import reads, register
 
 
-@register(
-    "plain", needs=[LOSS], paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021 (code only)"
-)
-def plain(probe: Probe) -> float:
+@register("plain", paper="Abdelfattah et al., Zero-Cost Proxies for Lightweight NAS, ICLR 2021 (code only)")
+def plain(layers: Layers = reads(LOSS)) -> float:
     r"""Sum weight times gradient, with the sign kept.
 
     $$\text{plain} = \sum_l \sum_{w \in W_l} w \, \frac{\partial L}{\partial w}$$
@@ -19,4 +16,4 @@ def plain(probe: Probe) -> float:
     convolution before a batch norm is scale invariant, so its sum is zero except for round-off. Little more than the
     term of the classifier remains.
     """
-    return sum(float((weight * gradient).sum()) for weight, gradient in probe.weights_and_gradients(LOSS))
+    return sum(float((weight * gradient).sum()) for weight, gradient in layers)

@@ -1,28 +1,59 @@
-"""The registry of proxies: each is a pure function of a `Probe` with a card that describes it."""
+"""The registry of proxies: each is a pure function of what passes leave, with a card that describes it."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
+import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain as joined
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..errors import NotApplicableError, NotFiniteError, one_line
+from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
 from ..registry import Registry
-from .passes.needs import Need, PerImage, backward_of, forward_of
+from .passes.core import Need, Pass, chain
+from .passes.isolation import global_random_state
+from .passes.taps import bare
 from .probe import Probe
 
-ProxyFunction = Callable[[Probe], float]
+ProxyFunction = Callable[..., float]
 F = TypeVar("F", bound=ProxyFunction)
 COSTS = Path(__file__).parent / "costs.json"
+
+
+@dataclass(frozen=True)
+class Read:
+    """The default of a parameter of a proxy: it says what the parameter is given."""
+
+    need: Need
+
+
+def reads(need: Need) -> Any:
+    """Say what a parameter of a proxy is given: `def snip(layers: Layers = reads(LOSS)) -> float`.
+
+    Raises:
+        TypeError: This is no need.
+
+    Example:
+        >>> import zcbench
+        >>> from zcbench.proxies.passes import LOSS, Layers
+        >>> @zcbench.register("docs.largest_gradient", paper="an example")
+        ... def largest_gradient(layers: Layers = zcbench.reads(LOSS)) -> float:
+        ...     "Take the largest gradient of any weight."
+        ...     return max(float(gradient.abs().max()) for _, gradient in layers)
+    """
+    if not isinstance(need, Need):
+        raise TypeError(f"reads: expected what a pass leaves, such as LOSS, got {need!r}")
+    return Read(need)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,37 +85,38 @@ class Proxy(Card):
     """The card of a proxy.
 
     Attributes:
-        function: Function from a probe to the score, which may be NaN or infinite.
-        needs: Passes that the proxy reads. Whether it reads data, labels or gradients follows from them.
+        function: Function from what passes leave to the score, which may be NaN or infinite.
         batch_size: Batch size of the protocol, used if a study does not name one.
-        labels: Whether the proxy reads labels other than through a pass.
         least_images: Smallest number of images for which the score is defined.
     """
 
     function: ProxyFunction
-    needs: tuple[Need, ...] = ()
     batch_size: int = 64
-    labels: bool = False
     least_images: int = 1
+
+    @functools.cached_property
+    def given(self) -> Mapping[str, Need]:
+        """What every parameter of the function is given, by the name of the parameter."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p.default.need for p in parameters if isinstance(p.default, Read)}
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What the proxy reads, each once."""
+        return tuple(dict.fromkeys(self.given.values()))
 
     @property
     def reads(self) -> tuple[str, ...]:
         """What the proxy reads beside the weights: `data`, `labels`, `gradients`, `noise`."""
-        forwards = [forward_of(need) for need in self.needs]
-        backwards = [b for b in map(backward_of, self.needs) if b]
-        inputs = {name for forward in forwards for name in forward.inputs}
-        found = {
-            "data": any(name.startswith(("data", "crops")) for name in inputs),
-            "labels": self.labels or any(b.objective.startswith(("loss", "label")) for b in backwards),
-            "gradients": bool(backwards),
-            "noise": any("noise" in name for name in inputs),
-        }
-        return tuple(name for name, true in found.items() if true)
+        found = frozenset().union(
+            *(need.reads for need in self.needs), *(p.reads for need in self.needs for p in chain(need.source))
+        )
+        return tuple(name for name in ("data", "labels", "gradients", "noise") if name in found)
 
     @property
     def batch_free(self) -> bool:
         """Whether the score is the same for every batch: the proxy reads no data, labels or noise."""
-        return bool(self.needs) and not {"data", "labels", "noise"} & set(self.reads)
+        return not {"data", "labels", "noise"} & set(self.reads)
 
     @property
     def passes(self) -> tuple[int, int]:
@@ -94,6 +126,10 @@ class Proxy(Card):
     def card(self) -> dict[str, Any]:
         """Return the card as plain values, for JSON."""
         return card(self, self.reads, self.needs, self.batch_size)
+
+    def __call__(self, probe: Probe) -> float:
+        """Return the score of a probe's network, as the function gives it."""
+        return self.function(**{name: probe.read(need) for name, need in self.given.items()})
 
 
 def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int) -> dict[str, Any]:
@@ -116,13 +152,10 @@ def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int)
 def passes(needs: Iterable[Need]) -> tuple[int, int]:
     """Return how many forward and backward passes some needs take together, each pass run once.
 
-    A vectorised pass counts once, although an objective `of each` costs about N backward passes on a CPU.
+    A vectorised pass counts once, although an objective per image costs about N backward passes on a CPU.
     """
-    needs = set(needs)
-    forwards = {forward_of(need) for need in needs if not isinstance(need, PerImage)}
-    backwards = {b for b in map(backward_of, needs) if b}
-    per_image = {b for b in backwards if b.objective.endswith("per image")}
-    return sum(len(f.inputs) for f in forwards) + len(per_image), sum(b.order for b in backwards)
+    found: set[Pass] = {source for need in needs for source in chain(need.source)}
+    return sum(source.forwards for source in found), sum(source.backwards for source in found)
 
 
 @functools.cache
@@ -139,32 +172,41 @@ def register(
     name: str,
     *,
     version: int = 1,
-    needs: Iterable[Need] = (),
     paper: str = "",
     direction: Literal["higher", "lower"] = "higher",
     batch_size: int = 64,
-    labels: bool = False,
     least_images: int = 1,
+    **old: Any,
 ) -> Callable[[F], F]:
     """Register a function as a proxy, and return it unchanged; the arguments are the fields of `Proxy`.
 
+    The defaults of the function's parameters say what they are given (see `reads`). Other parameters keep their
+    defaults.
+
     Raises:
-        ValueError: The name is taken, or a need is no pass.
+        ProxyError: A parameter has no default, or the function takes a probe, as before version 0.2.
+        ValueError: The name is taken.
     """
-    wanted = tuple(needs)
+    if old:
+        raise ProxyError(
+            f"proxy '{name}': expected no {', '.join(sorted(old))}, which register took before version 0.2: the "
+            "parameters of the function say what it reads, as in `def snip(layers: Layers = reads(LOSS))`"
+        )
 
     def decorate(function: F) -> F:
-        if wrong := [need for need in wanted if not isinstance(need, get_args(Need))]:
-            raise ValueError(f"proxy '{name}': expected passes as needs, got {wrong[0]!r}")
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.default is parameter.empty:
+                raise ProxyError(
+                    f"proxy '{name}': expected a default for the parameter {parameter.name} that says what it is "
+                    f"given, got none: write `{parameter.name}: Layers = reads(LOSS)`"
+                )
         proxy = Proxy(
             name=name,
             function=function,
             version=version,
-            needs=wanted,
             paper=paper,
             direction=direction,
             batch_size=batch_size,
-            labels=labels,
             least_images=least_images,
         )
         PROXIES.add(name, proxy)
@@ -209,14 +251,14 @@ def score_all(net: nn.Module, x: Tensor, y: Tensor | None, proxies: Sequence[Pro
     Returns:
         One score per proxy, in the given order. The failure of a proxy is a status, and does not stop the others.
     """
-    probe = Probe(net, x, y, seed=seed, plan=chain.from_iterable(proxy.needs for proxy in proxies))
+    probe = Probe(net, x, y, seed=seed, plan=joined.from_iterable(proxy.needs for proxy in proxies))
     waiting, scores = list(proxies), {}
     while waiting:
         # The proxy that needs the fewest new passes is next, so that finished passes are freed early.
         proxy = min(waiting, key=lambda proxy: probe.missing(proxy.needs))
         waiting.remove(proxy)
         scores[proxy.name] = _score(probe, proxy)
-        probe.keep(chain.from_iterable(proxy.needs for proxy in waiting))
+        probe.keep(joined.from_iterable(proxy.needs for proxy in waiting))
     return [scores[proxy.name] for proxy in proxies]
 
 
@@ -227,15 +269,67 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
     try:
         if len(probe.x) < proxy.least_images:
             raise NotApplicableError(f"expected {proxy.least_images} images or more, got {len(probe.x)}")
-        value = float(proxy.function(probe))
+        value = _computed(probe, proxy)
         status = "ok" if math.isfinite(value) else repr(value)
+        message = _note(probe, proxy) if status == "ok" else ""
     except NotApplicableError as error:
         status, message = "not_applicable", one_line(str(error))
     except NotFiniteError as error:
         status, message = "nan", one_line(str(error))
     except (torch.OutOfMemoryError, MemoryError) as error:
         status, message = "out_of_memory", one_line(str(error))
+        bare(error)
     except Exception as error:  # a failed network must not end the study
         message = one_line(f"{type(error).__name__}: {error}")
+        bare(error)
     own = time.perf_counter() - start - (probe.spent_s - before)
     return Score(proxy.name, proxy.version, value, status, message, own + probe.cost_s(proxy.needs))
+
+
+def _computed(probe: Probe, proxy: Proxy) -> float:
+    """Return the value of a proxy that leaves what it was given, and the global generators, as they were.
+
+    Raises:
+        ProxyError: The proxy returned no number, wrote into what it was given, or drew from a global generator.
+    """
+    values = {name: probe.read(need) for name, need in proxy.given.items()}
+    tensors = list(_tensors(values))
+    versions = [tensor._version for tensor in tensors]
+    random_state = global_random_state()
+    python, numpy, of_torch = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        result: Any = proxy.function(**values)
+        drew = global_random_state() != random_state
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(of_torch)
+    if any(tensor._version != version for tensor, version in zip(tensors, versions, strict=True)):
+        probe.drop(proxy.needs)
+        raise ProxyError("the proxy wrote into a tensor that it was given: work on a copy, as in `w = w.clone()`")
+    if drew:
+        raise ProxyError('the proxy drew from a global generator: read one instead, `reads(Draw("name"))`')
+    if isinstance(result, Tensor) and result.numel() == 1:
+        result = result.item()
+    if isinstance(result, bool) or not isinstance(result, (int, float, np.number)):
+        raise ProxyError(f"the proxy returned {type(result).__name__}, expected a number")
+    return float(result)
+
+
+def _note(probe: Probe, proxy: Proxy) -> str:
+    """Return what a reader of the score should know, or an empty text."""
+    for need in proxy.needs:
+        if note := need.note(probe.read(need)):
+            return note
+    return ""
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, Mapping):
+        for value in values.values():
+            yield from _tensors(value)
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from _tensors(value)

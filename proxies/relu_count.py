@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from torch import nn
-
-from .passes.needs import named
-from .probe import Probe
-from .registry import register
+from .passes import OPERATIONS, Operations
+from .registry import reads, register
 
 
 @register("relu_count", paper="structural baseline")
-def relu_count(probe: Probe) -> float:
+def relu_count(operations: Operations = reads(OPERATIONS)) -> float:
     r"""Count the ReLUs of the network.
 
     $$|\{l : l \text{ is a ReLU}\}|$$
     """
-    return float(len(named(probe.net, (nn.ReLU, nn.ReLU6))))
+    operations.covered("ReLUs", "the proxy counts all ReLUs")
+    return float(sum(call.relu for call in operations.running))

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ..errors import NotApplicableError
 from .params import params
-from .passes.needs import Forward, Tap, relus
-from .probe import Probe
-from .registry import register
+from .passes import PARAMETERS, Forward, Tap, Tapped
+from .passes.taps import Place, relus
+from .registry import reads, register
 
 #: Number of images whose bits one integer holds.
 _WORD = 62
 
 
-def patterns_of(activation: Tensor) -> Tensor | None:
+def patterns_of(place: Place, activation: Tensor) -> Tensor | None:
     """Return the distinct on/off patterns of the units of a feature map over the images, `(P, words)` int64."""
     if activation.ndim != 4:
         return None
@@ -33,8 +33,8 @@ def patterns_of(activation: Tensor) -> Tensor | None:
 PATTERNS = Tap(Forward(init="gaussian", graph=False), at=relus, reduce=patterns_of)
 
 
-@register("swap", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.3", batch_size=16)
-def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
+@register("swap", paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.3", batch_size=16)
+def swap(patterns: Tapped = reads(PATTERNS)) -> float:
     r"""Count the distinct on/off patterns that the images draw on single ReLU units.
 
     $$\text{swap} = \left| \{ (1[a_u(x_1) > 0], \dots, 1[a_u(x_N) > 0]) : u \} \right|$$
@@ -42,14 +42,19 @@ def swap(probe: Probe, patterns: Tap = PATTERNS) -> float:
     Here u are the units of all ReLU feature maps. Weights are drawn from N(0, 1), and batch norm is in train mode. The
     score is at most $2^N$, so small batches saturate. There is one draw of weights per seed; the authors average 32.
     """
-    found = [codes for _, codes in probe.tap(patterns) if codes is not None]
+    found = [codes for _, codes in patterns if codes is not None]
     if not found:
         raise NotApplicableError("the network has no ReLU on a feature map")
     return float(len(torch.unique(torch.cat(found), dim=0)))
 
 
-@register("swap.regularised", needs=[PATTERNS], paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5", batch_size=16)
-def swap_regularised(probe: Probe, mu: float = 1500.0, sigma: float = 1e6, patterns: Tap = PATTERNS) -> float:
+@register("swap.regularised", paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5", batch_size=16)
+def swap_regularised(
+    patterns: Tapped = reads(PATTERNS),
+    parameters: dict[str, Tensor] = reads(PARAMETERS),
+    mu: float = 1500.0,
+    sigma: float = 1e6,
+) -> float:
     r"""Weight swap by how near the size of the network is to a target size.
 
     $$\text{swap} \cdot \exp\big( -(P - \mu)^2 / \sigma \big)$$
@@ -58,4 +63,4 @@ def swap_regularised(probe: Probe, mu: float = 1500.0, sigma: float = 1e6, patte
     40 for networks of one thin cell), and name none for full networks. The defaults here are 1,500 and a million. They
     suit networks of up to 1.5 million parameters, for which the factor grows with size.
     """
-    return swap(probe, patterns) * math.exp(-((params(probe) / 1e3 - mu) ** 2) / sigma)
+    return swap(patterns) * math.exp(-((params(parameters) / 1e3 - mu) ** 2) / sigma)

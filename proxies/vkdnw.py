@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .passes.needs import Backward, Forward, PerImage
-from .probe import Probe
-from .registry import register
+from .passes import PARAMETERS, Forward, Logits, OfEach, PerImage
+from .passes.inputs import NOISE as IMAGES_OF_NOISE
+from .passes.objectives import ALL
+from .registry import reads, register
 from .vkdnw_dim import vkdnw_dim
 
 TENSORS = 128
@@ -19,12 +20,13 @@ def _first_elements(jacobian: dict[str, Tensor]) -> Tensor:
     return torch.cat(list(jacobian.values())[:TENSORS], 2).double()
 
 
-def jacobians(forward: Forward) -> PerImage:
+def jacobians(forward: Forward) -> OfEach:
     """Return the need for the Jacobians of a pass."""
-    return PerImage(Backward(forward, "logits per image"), of="first", reduce=_first_elements)
+    return OfEach(PerImage(forward, ALL, of="first"), _first_elements)
 
 
-NOISE = Forward(init="kaiming_fan_in", inputs=("noise",), mode="eval")
+NOISE = Forward(init="kaiming_fan_in", inputs=(IMAGES_OF_NOISE,), mode="eval")
+JACOBIANS, LOGITS = jacobians(NOISE), Logits(NOISE)
 
 
 def _entropy(information: Tensor) -> float:
@@ -35,8 +37,12 @@ def _entropy(information: Tensor) -> float:
     return float(-(share * (share + 1e-10).log()).sum())
 
 
-@register("vkdnw", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025: dimension plus entropy")
-def vkdnw(probe: Probe, forward: Forward = NOISE) -> float:
+@register("vkdnw", paper="Tybl & Neumann, VKDNW, 2025: dimension plus entropy")
+def vkdnw(
+    jacobian: Tensor = reads(JACOBIANS),
+    logits: Tensor = reads(LOGITS),
+    parameters: dict[str, Tensor] = reads(PARAMETERS),
+) -> float:
     r"""Add the entropy of the spectrum of the Fisher information to the number of parameter tensors.
 
     $$\aleph + H(q), \qquad q = \text{deciles of the singular values of } F = \frac{1}{N} \sum_n J_n^\top
@@ -51,22 +57,23 @@ def vkdnw(probe: Probe, forward: Forward = NOISE) -> float:
     Deviation: the released code forms $J^\top L^\top L J$ with $L L^\top$ the covariance, not $J^\top L L^\top J$;
     see `vkdnw.as_released`.
     """
-    return vkdnw_dim(probe) + entropy(probe, forward)
+    return vkdnw_dim(parameters) + entropy(jacobian, logits)
 
 
-def entropy(probe: Probe, forward: Forward = NOISE) -> float:
+def entropy(jacobian: Tensor, logits: Tensor) -> float:
     """Return the entropy of the Fisher information of the paper."""
-    jacobian = probe.per_image(jacobians(forward))
-    p = probe.trace(forward).outputs[0].detach().double().softmax(1) * (1 - SMOOTHING)
+    p = logits.softmax(1) * (1 - SMOOTHING)
     p = p + SMOOTHING / p.shape[1]
     covariance = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
     return _entropy((jacobian.mT @ covariance @ jacobian).mean(0))
 
 
-@register(
-    "vkdnw.as_released", needs=[jacobians(NOISE), NOISE], paper="Tybl & Neumann, VKDNW, 2025, as their code computes it"
-)
-def vkdnw_as_released(probe: Probe, forward: Forward = NOISE) -> float:
+@register("vkdnw.as_released", paper="Tybl & Neumann, VKDNW, 2025, as their code computes it")
+def vkdnw_as_released(
+    jacobian: Tensor = reads(JACOBIANS),
+    logits: Tensor = reads(LOGITS),
+    parameters: dict[str, Tensor] = reads(PARAMETERS),
+) -> float:
     r"""Compute vkdnw with the Fisher information of the released code.
 
     $$\aleph + H(q), \qquad F = \frac{1}{N} \sum_n J_n^\top L_n^\top L_n J_n, \qquad L_n L_n^\top =
@@ -75,14 +82,13 @@ def vkdnw_as_released(probe: Probe, forward: Forward = NOISE) -> float:
     The smoothing constants are rounded to half precision. What follows the Jacobian is float64 here. The released code
     uses float32, which is wrong by a factor of 3 to 5 on networks of 75 tensors.
     """
-    return vkdnw_dim(probe) + entropy_as_released(probe, forward)
+    return vkdnw_dim(parameters) + entropy_as_released(jacobian, logits)
 
 
-def entropy_as_released(probe: Probe, forward: Forward = NOISE) -> float:
+def entropy_as_released(jacobian: Tensor, logits: Tensor) -> float:
     """Return the entropy of the Fisher information of the released code."""
-    jacobian = probe.per_image(jacobians(forward))
     smoothing = torch.tensor(SMOOTHING, dtype=torch.float16)
-    p = probe.trace(forward).outputs[0].detach().double().softmax(1) * float(1 - smoothing)
+    p = logits.softmax(1) * float(1 - smoothing)
     p = p + float(smoothing) / p.shape[1]
     rows = _factor(p) @ jacobian
     return _entropy((rows.mT @ rows).mean(0))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from .probe import Probe
-from .registry import register
+from torch import Tensor
+
+from .passes import PARAMETERS
+from .registry import reads, register
 
 
 @register("vkdnw_dim", paper="Tybl & Neumann, VKDNW, ICLR 2025: the count that its entropy breaks ties of")
-def vkdnw_dim(probe: Probe) -> float:
+def vkdnw_dim(parameters: dict[str, Tensor] = reads(PARAMETERS)) -> float:
     r"""Count the parameter tensors of the network.
 
     $$\aleph = |\{\theta\}|$$
     """
-    return float(sum(1 for _ in probe.net.parameters()))
+    return float(len(parameters))

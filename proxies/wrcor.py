@@ -6,22 +6,22 @@ import torch
 from torch import Tensor
 
 from .jacob_cov import correlations
-from .passes.needs import LOSS, Tap, blocks, relus
-from .probe import Probe
-from .registry import register
+from .passes import LOSS_PASS, OPERATIONS, Call, Operations, Tap, Tapped
+from .passes.taps import Place, relus
+from .registry import reads, register
 
 
-def _responses(activation: Tensor, gradient: Tensor) -> Tensor:
+def _responses(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     """Return |correlations| of images in activation plus those in gradient, `(N, N)`; a matrix with NaN adds zero."""
     both = [correlations(t.flatten(1).double()).abs() for t in (activation, gradient)]
     return torch.stack([torch.zeros_like(m) if m.isnan().any() else m for m in both]).sum(0)
 
 
-RESPONSES = Tap(LOSS.backward, at=relus, reduce=_responses, side="input")
+RESPONSES = Tap(LOSS_PASS, at=relus, reduce=_responses, side="input")
 
 
-@register("wrcor", needs=[RESPONSES], paper="WRCor, 2025, eq. 11", least_images=2)
-def wrcor(probe: Probe) -> float:
+@register("wrcor", paper="WRCor, 2025, eq. 11", least_images=2)
+def wrcor(responses: Tapped = reads(RESPONSES), operations: Operations = reads(OPERATIONS)) -> float:
     r"""Measure how different images are in activations and gradients at the ReLUs, with more weight on deeper blocks.
 
     $$\log \Big| \det \sum_b 2^b \sum_{u \in b} \big( |R(a_u)| + |R(\partial L / \partial a_u)| \big) \Big|$$
@@ -34,11 +34,12 @@ def wrcor(probe: Probe) -> float:
     Deviation: the authors' code chooses modules by the letters "ReLU" in the class name, which counts the containers of
     the benchmark too. Here each ReLU counts once.
     """
-    names = blocks(probe.net)
-    total = probe.x.new_zeros(len(probe.x), len(probe.x), dtype=torch.float64)
+    names = operations.blocks
+    total = torch.zeros_like(responses[0][1])
     seen = False
-    for name, response in probe.tap(RESPONSES):
-        block = next((b for b, prefix in enumerate(names) if f"{name}.".startswith(f"{prefix}.")), None)
+    for place, response in responses:
+        assert isinstance(place, Call)
+        block = next((b for b, prefix in enumerate(names) if f"{place.module}.".startswith(f"{prefix}.")), None)
         seen = seen or block is not None
         if seen:
             total = total + 2.0 ** (len(names) if block is None else block) * response

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from collections.abc import Sequence
 
-from ..errors import NotApplicableError
-from .passes.needs import Forward, Tap, global_pool, itself, named
-from .probe import Probe
-from .registry import register
+from torch import Tensor
 
-
-def features(forward: Forward) -> Tap:
-    """Return the tap of the input of the global pooling in a pass."""
-    return Tap(forward, at=global_pool, reduce=itself, side="input")
+from .passes import Forward, Need, Operations, Tap, Tapped, Variances
+from .passes.inputs import NOISE, NOISE2
+from .passes.taps import Place, itself
+from .registry import reads, register
 
 
-PAIR = Forward(init="gaussian", inputs=("noise", "noise+0.01*noise2"), graph=False)
+def before_pooling(operations: Operations) -> Sequence[Place]:
+    """Return the call whose input is the last feature map, or no call."""
+    call, side = operations.feature_map
+    return [call] if side == "input" else []
 
 
-@register("zen", needs=[features(PAIR)], paper="Lin et al., Zen-NAS, ICCV 2021, algorithm 1")
-def zen(probe: Probe, pair: Forward = PAIR) -> float:
+def last_map(operations: Operations) -> Sequence[Place]:
+    """Return the call whose output is the last feature map, or no call."""
+    call, side = operations.feature_map
+    return [call] if side == "output" else []
+
+
+def features(forward: Forward) -> tuple[Need, Need]:
+    """Return what reads the last feature map of a pass; one of the two is empty."""
+    before = Tap(forward, at=before_pooling, reduce=itself, side="input")
+    return before, Tap(forward, at=last_map, reduce=itself)
+
+
+PAIR = Forward(init="gaussian", inputs=(NOISE, NOISE + 0.01 * NOISE2), graph=False)
+
+
+POOLED, LAST = features(PAIR)
+
+
+@register("zen", paper="Lin et al., Zen-NAS, ICCV 2021, algorithm 1")
+def zen(
+    pooled: Tapped = reads(POOLED), last: Tapped = reads(LAST), variances: list[Tensor] = reads(Variances(PAIR))
+) -> float:
     r"""Measure how far the features move when the input moves, in a network with Gaussian weights.
 
     $$\text{zen} = \log \frac{1}{N} \sum_{n} \lVert f(x_n) - f(x_n + 0.01 \, \epsilon_n) \rVert_1
@@ -31,17 +51,9 @@ def zen(probe: Probe, pair: Forward = PAIR) -> float:
     connections are kept, as in NAS-Bench-Suite-Zero; Zen-NAS removes those of its own networks.
 
     Raises:
-        NotApplicableError: The network has no global pooling module, or a batch norm without running statistics.
+        NotApplicableError: The network has no feature map, or a batch norm without running statistics.
     """
-    (_, before), (_, after) = probe.tap(features(pair))
+    (_, before), (_, after) = pooled or last
     moved = (before.double() - after.double()).abs().flatten(1).sum(1).mean()
-    scale = sum(0.5 * variance.double().mean().log().item() for variance in _running_variances(probe, pair))
+    scale = sum(0.5 * variance.double().mean().log().item() for variance in variances)
     return float(moved.log()) + scale
-
-
-def _running_variances(probe: Probe, pair: Forward) -> list[Tensor]:
-    buffers = probe.trace(pair).buffers
-    variances = [f"{name}.running_var" for name in named(probe.net, (nn.BatchNorm2d,))]
-    if missing := [name for name in variances if name not in buffers]:
-        raise NotApplicableError(f"the network has batch norms without running statistics: {', '.join(missing)}")
-    return [buffers[name] for name in variances]

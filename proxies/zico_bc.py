@@ -6,28 +6,32 @@ import math
 
 from torch import Tensor
 
-from .passes.needs import Tap, forward_of, layers
-from .probe import Probe
-from .registry import register
-from .zico import TWO, zico
+from .passes import Layers, Tap, Tapped
+from .passes.taps import Place, channels_of, layers
+from .registry import reads, register
+from .zico import HALVES, zico
 
 
-def _bias(activation: Tensor) -> float:
+def _bias(place: Place, activation: Tensor) -> float:
     """Return log(H W / sqrt(C)) of an output `(N, C, H, W)`, or `(N, ..., C)` of a linear layer."""
-    channels = activation.shape[1] if activation.ndim == 4 else activation.shape[-1]
+    channels = channels_of(place, activation)
     return math.log(activation[0].numel() / channels / math.sqrt(channels))
 
 
-BIASES = Tap(forward_of(TWO[0]), at=layers, reduce=_bias)
+BIASES = Tap(HALVES[0].of.forward, at=layers, reduce=_bias)
 
 
 @register(
     "zico_bc",
-    needs=[*TWO, BIASES],
     paper="Bhardwaj et al., ZiCo-BC, ICCV workshops 2023, eq. 2 (from the paper's formula, no reference code)",
     batch_size=128,
 )
-def zico_bc(probe: Probe, beta: float = 1.0) -> float:
+def zico_bc(
+    first: Layers = reads(HALVES[0]),
+    second: Layers = reads(HALVES[1]),
+    biases: Tapped = reads(BIASES),
+    beta: float = 1.0,
+) -> float:
     r"""Subtract from zico its bias towards deep and narrow networks.
 
     $$\text{zico} - \beta \sum_l \log \frac{H_l W_l}{\sqrt{C_l}}$$
@@ -36,5 +40,4 @@ def zico_bc(probe: Probe, beta: float = 1.0) -> float:
     the paper's formula, since its code is not public. The authors tune $\beta$ to the search space and name no default;
     it is 1 here.
     """
-    biases: list[float] = [bias for _, bias in probe.tap(BIASES)]
-    return zico(probe) - beta * sum(biases)
+    return zico(first, second) - beta * sum(bias for _, bias in biases)

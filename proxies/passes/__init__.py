@@ -1,12 +1,33 @@
-"""The passes through a network that a proxy can ask for, with their initialisations and inputs."""
+"""What proxies read: the passes through a network, the values that they leave, and the record of its operations."""
 
 from __future__ import annotations
 
-from .needs import DATA as DATA
-from .needs import JACOBIAN as JACOBIAN
-from .needs import LOSS as LOSS
-from .needs import Backward as Backward
-from .needs import Forward as Forward
-from .needs import Gradient as Gradient
-from .needs import PerImage as PerImage
-from .needs import Tap as Tap
+from ..operations.calls import Call as Call
+from ..operations.calls import Operations as Operations
+from .backward import JACOBIAN as JACOBIAN
+from .backward import LOSS as LOSS
+from .backward import LOSS_PASS as LOSS_PASS
+from .backward import Backward as Backward
+from .backward import InputGradient as InputGradient
+from .backward import LayerGradients as LayerGradients
+from .backward import Layers as Layers
+from .backward import ParameterGradients as ParameterGradients
+from .backward import Weights as Weights
+from .core import Need as Need
+from .core import Pass as Pass
+from .forward import DATA as DATA
+from .forward import Forward as Forward
+from .forward import Logits as Logits
+from .forward import Variances as Variances
+from .hessian import HessianProduct as HessianProduct
+from .objectives import Objective as Objective
+from .per_image import OfEach as OfEach
+from .per_image import PerImage as PerImage
+from .readings import LABELS as LABELS
+from .readings import OPERATIONS as OPERATIONS
+from .readings import PARAMETERS as PARAMETERS
+from .readings import Draw as Draw
+from .readings import Labels as Labels
+from .signs import Signs as Signs
+from .taps import Tap as Tap
+from .taps import Tapped as Tapped

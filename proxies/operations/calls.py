@@ -1,0 +1,355 @@
+"""The operations that a network called, and what can be read off them: layers, ReLUs, triples, blocks, feature map.
+
+A network is recorded once, on two images. Tensors remember the call that made them, so the record is a graph. Passes
+count the calls as they run and find each in the record by its place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from torch import Tensor, nn
+
+from ...errors import NotApplicableError
+
+#: Number of images that a network is recorded on.
+IMAGES = 2
+
+
+@dataclass(eq=False)
+class Call:
+    """One operation that the network called, or a source of tensors: an input, a parameter, a buffer.
+
+    Attributes:
+        kind: Kind of its rule; `other` without a rule; `input`, `parameter`, `buffer` or `constant` for a source.
+        name: Name of the function, such as `conv2d`; the name in the state for a parameter or a buffer.
+        module: Name of the innermost module that was running.
+        place: Position among all calls that have a rule, -1 for others.
+        shape: Shape of the output.
+        seen: Shape of the first input.
+        sources: Calls that made the inputs.
+        fixed: Whether no input image takes part: the call computes with parameters and constants alone.
+        weighted: Whether a parameter has taken part, here or before.
+        weight: Name of its weight in the state, empty if it has none.
+        bias: Name of its bias in the state, empty if it has none.
+        variance: Name of its running variance in the state, empty if it has none.
+        weight_shape: Shape of the weight as used.
+        products: Number of multiply-accumulates.
+        additions: Number of scalars that a bias is added to.
+        groups: Number of groups of a convolution.
+        kernel: Size of the kernel of a convolution.
+        stride: Stride of a convolution.
+        relu: Whether this is a ReLU.
+    """
+
+    kind: str
+    name: str
+    module: str = ""
+    place: int = -1
+    shape: tuple[int, ...] = ()
+    seen: tuple[int, ...] = ()
+    sources: tuple[Call, ...] = field(default=(), repr=False)
+    fixed: bool = False
+    weighted: bool = False
+    weight: str = ""
+    bias: str = ""
+    variance: str = ""
+    weight_shape: tuple[int, ...] = ()
+    products: int = 0
+    additions: int = 0
+    groups: int = 1
+    kernel: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    relu: bool = False
+
+    def __str__(self) -> str:
+        """Name the call for people: the function and the module that called it."""
+        return f"{self.name} in {self.module}" if self.module else self.name
+
+    @property
+    def batched(self) -> bool:
+        """Whether the first dimension of the output is that of the images."""
+        return self.shape[:1] == (IMAGES,)
+
+    @property
+    def outputs(self) -> int:
+        """Number of channels of the output of a layer."""
+        return self.shape[1] if self.kind == "convolution" else self.shape[-1]
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether this is a convolution or a linear map."""
+        return self.kind in {"convolution", "linear"}
+
+
+@dataclass(eq=False)
+class ModuleCall:
+    """One run of a module.
+
+    Attributes:
+        name: Name of the module.
+        module: The module.
+        children: Runs of modules that it called.
+        first: Call that made its first input.
+        last: Call that made its output, None if this is no tensor.
+        works: Whether it called an operation by itself.
+    """
+
+    name: str
+    module: nn.Module = field(repr=False)
+    children: list[ModuleCall] = field(default_factory=list, repr=False)
+    first: Call | None = None
+    last: Call | None = None
+    works: bool = False
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weight of convolutions or linear maps, one or several calls.
+
+    Attributes:
+        name: Name in the state.
+        calls: Calls that use it.
+        value: Weight as used, if it is computed from other parameters; None if it is a parameter.
+    """
+
+    name: str
+    calls: tuple[Call, ...]
+    value: Tensor | None = field(default=None, repr=False)
+
+
+Triple = tuple[Call, Call, Call]
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    """The record of a network.
+
+    Attributes:
+        calls: All calls that have a rule, by place.
+        weights: Layers in the order in which their parameters are defined.
+        root: Run of the whole network.
+        uncovered: Names of what ran without a rule, by what it belongs to: `products`, `ReLUs`, `norms`.
+        defined: Names of all parameters and buffers, in order of definition.
+        buffers: Names of the buffers.
+    """
+
+    calls: tuple[Call, ...]
+    weights: tuple[Layer, ...]
+    root: ModuleCall
+    uncovered: dict[str, tuple[str, ...]]
+    defined: tuple[str, ...]
+    buffers: frozenset[str]
+
+    @property
+    def running(self) -> Iterator[Call]:
+        """The calls that images take part in, in the order in which they ran."""
+        return (call for call in self.calls if not call.fixed)
+
+    def covered(self, what: str, why: str) -> None:
+        """Require that every operation of a group was seen.
+
+        Raises:
+            NotApplicableError: An operation ran that no rule covers.
+        """
+        if names := self.uncovered.get(what):
+            raise NotApplicableError(f"{why}, and no rule covers {', '.join(names)}")
+
+    @property
+    def layers(self) -> tuple[Call, ...]:
+        """The convolutions and linear maps with weights, in the order in which they ran."""
+        self.covered("products", "the proxy reads all convolutions and linear maps")
+        return tuple(call for call in self.running if call.is_layer and call.weight) or _lacks(
+            "a convolution or linear map"
+        )
+
+    @property
+    def relus(self) -> tuple[Call, ...]:
+        """The ReLUs, in the order in which they ran.
+
+        Raises:
+            NotApplicableError: The network has no ReLU, or one that cannot be seen.
+        """
+        self.covered("ReLUs", "the proxy reads all ReLUs")
+        return tuple(call for call in self.running if call.relu) or _lacks("a ReLU")
+
+    def of_kinds(self, *kinds: str) -> tuple[Call, ...]:
+        """Return the calls of some kinds, in the order in which they ran."""
+        return tuple(call for call in self.running if call.kind in kinds)
+
+    @property
+    def variances(self) -> list[str]:
+        """Names of the running variances of batch norms of feature maps, in the order of definition.
+
+        Raises:
+            NotApplicableError: A batch norm has no running variance, or a norm cannot be seen.
+        """
+        self.covered("norms", "the proxy reads all batch norms")
+        norms = [call for call in self.running if call.name == "batch_norm" and len(call.seen) == 4]
+        if missing := [str(call) for call in norms if not call.variance]:
+            raise NotApplicableError(f"batch norms without running statistics: {', '.join(missing)}")
+        return sorted({call.variance for call in norms}, key=self.defined.index)
+
+    @property
+    def feature_map(self) -> tuple[Call, str]:
+        """The call at which the last feature map before the logits can be read, and its side.
+
+        It is the input of the last global pooling, or else the last feature map.
+
+        Raises:
+            NotApplicableError: No feature map `(N, C, H, W)` leads to the logits.
+        """
+        queue = deque([self.root.last] if self.root.last else [])
+        known: set[Call] = set()
+        while queue:
+            call = queue.popleft()
+            if call in known or call.fixed:
+                continue
+            known.add(call)
+            if call.kind == "pool" and _is_global(call):
+                return call, "input"
+            if len(call.shape) == 4 and call.place >= 0 and max(call.shape[2:]) > 1:
+                return call, "output"
+            if len(call.shape) == 3 and call.place >= 0:
+                raise NotApplicableError(
+                    f"the logits come from a sequence {call.shape[1:]} of {call}, not from a feature map (N, C, H, W)"
+                )
+            queue += [source for source in call.sources if source.kind not in {"parameter", "buffer", "constant"}]
+        raise NotApplicableError("the network lacks a feature map (N, C, H, W) before its logits")
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Names of the blocks of the network, in the order in which they ran.
+
+        Sequences of modules, and stages that do nothing but to run such a sequence, are taken apart. The blocks are
+        the parts that have parts themselves. If there are fewer than two, they are the members of the longest sequence
+        of modules.
+
+        Raises:
+            NotApplicableError: The network has no sequence of two modules.
+        """
+        parts = _parts(self.root, _working_classes(self.root))
+        found = list(dict.fromkeys(part.name for part in parts if _is_composite(part)))
+        return tuple(found) if len(found) > 1 else _longest_sequence(self.root.module)
+
+    @property
+    def flow_triples(self) -> list[Triple]:
+        """ReLU, convolution and batch norm that follow each other, in the order of the batch norms.
+
+        Of convolutions that follow each other, the first counts, as in section 6 of the paper of EZNAS.
+        """
+        found: dict[Call, tuple[Call, Call]] = {}
+        triples: list[Triple] = []
+        for call in self.running:
+            before = next((s for s in call.sources if not s.fixed), None)
+            if call.name.startswith("conv2d") and before is not None:
+                if before.relu:
+                    found[call] = (before, call)
+                elif before in found:
+                    found[call] = found[before]
+            elif call.name == "batch_norm" and before in found and before is not None:
+                triples.append((*found[before], call))
+        return triples
+
+
+def _is_global(call: Call) -> bool:
+    return (
+        len(call.seen) == 4
+        and (call.name.startswith("adaptive") or len(call.shape) == 2 or call.shape[2:] == (1, 1))
+        and call.seen[:2] == call.shape[:2]
+    )
+
+
+def _is_sequence(module: nn.Module) -> bool:
+    return isinstance(module, (nn.Sequential, nn.ModuleList))
+
+
+def _is_composite(run: ModuleCall) -> bool:
+    """Tell whether a part has parts that have parts, or is more than a sequence of modules."""
+    if not any(True for _ in run.module.children()):
+        return False
+    return not _is_sequence(run.module) or any(_is_composite(child) for child in run.children)
+
+
+def _working_classes(run: ModuleCall) -> set[type[nn.Module]]:
+    """Return the classes of which any run called an operation by itself."""
+    found = set().union(*(_working_classes(child) for child in run.children), set())
+    if run.works:
+        found.add(type(run.module))
+    return found
+
+
+def _parts(run: ModuleCall, working: set[type[nn.Module]], root: bool = True) -> list[ModuleCall]:
+    if not root and not _takes_apart(run, working):
+        return [run]
+    return [part for child in run.children for part in _parts(child, working, root=False)]
+
+
+def _takes_apart(run: ModuleCall, working: set[type[nn.Module]]) -> bool:
+    """Tell whether a part is a sequence of blocks, or a stage that does nothing but to run its blocks."""
+    blocks = [child for child in run.children if _is_composite(child)]
+    if _is_sequence(run.module) or not blocks:
+        return bool(blocks)
+    if type(run.module) in working:
+        return False
+    return any(_is_sequence(block.module) for block in blocks) or all(type(b.module) in working for b in blocks)
+
+
+def _longest_sequence(net: nn.Module) -> tuple[str, ...]:
+    lists = [(name, m) for name, m in net.named_modules() if _is_sequence(m)]
+    name, longest = max(lists, key=lambda item: len(item[1]), default=("", nn.ModuleList()))
+    if len(longest) < 2:
+        raise NotApplicableError("the network lacks a sequence of blocks")
+    return tuple(f"{name}.{child}" if name else child for child, _ in longest.named_children())
+
+
+def _lacks(what: str) -> NoReturn:
+    raise NotApplicableError(f"the network lacks {what}")
+
+
+def released_triples(calls: Sequence[Call]) -> list[Triple]:
+    """Return the ReLU-Conv-BatchNorm triples as the released code of EZNAS finds them in the order of execution.
+
+    The calls are the ReLUs, convolutions and batch norms, without the stem, the head and convolutions that no batch
+    norm follows. If they do not form triples, the triples are those of `conv_norm_relu`.
+    """
+    found = [(kind, call) for call in calls if (kind := _letter(call))]
+    following = [kind for kind, _ in found[1:]] + [""]
+    body = [(k, c) for (k, c), after in zip(found, following, strict=True) if k != "C" or after == "B"][2:]
+    if body and body[-1][0] == "R":
+        body.pop()
+    if [k for k, _ in body[-2:]] == ["B", "B"]:
+        body.pop()
+    if not body or [k for k, _ in body] != ["R", "C", "B"] * (len(body) // 3):
+        return conv_norm_relu(calls)
+    return _threes([call for _, call in body])
+
+
+def conv_norm_relu(calls: Sequence[Call]) -> list[Triple]:
+    """Return the Conv-BatchNorm-ReLU triples as the released code of EZNAS finds them.
+
+    From the convolutions, batch norms and ReLUs, the code drops each whose predecessor is of the wrong kind. It does so
+    three times. Some convolutions are then paired with the ReLU of another block.
+
+    Raises:
+        NotApplicableError: The network has no triple.
+    """
+    found = [(kind, call) for call in calls if (kind := _letter(call))]
+    wanted = {"C": "R", "B": "C", "R": "B"}
+    for _ in range(3):
+        before = ["R"] + [kind for kind, _ in found]
+        found = [(k, c) for (k, c), last in zip(found, before, strict=False) if last == wanted[k]]
+    return _threes([call for _, call in found]) or _lacks("a ReLU-Conv-BatchNorm triple")
+
+
+def _threes(calls: list[Call]) -> list[Triple]:
+    return list(zip(calls[::3], calls[1::3], calls[2::3], strict=False))
+
+
+def _letter(call: Call) -> str:
+    if call.relu:
+        return "R"
+    return {"conv2d": "C", "batch_norm": "B"}.get(call.name, "")

@@ -1,0 +1,314 @@
+"""What sees a network run: a mode that counts the calls of a pass, and one that records the network once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .attention import attention_in_parts, is_plain_attention
+from .calls import Call, Layer, ModuleCall, Operations
+from .rules import BACKEND, BY_HAND, VIEWS, Args, Named, Rule, plain_name, rule_of
+
+#: Attribute by which a tensor remembers the call that made it.
+_MADE_BY = "_zcbench_call"
+
+Function = Callable[..., Any]
+
+
+class Watch(TorchFunctionMode):
+    """A mode that counts the calls of a network and gives each that has a rule to `called`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = 0
+        self.paused = False
+
+    def __torch_function__(self, func: Function, types: Any, args: Args = (), kwargs: Named | None = None) -> Any:
+        """See a call."""
+        named = kwargs or {}
+        if self.paused:  # a reduction of a tap
+            return func(*args, **named)
+        if (rule := rule_of(func)) is not None:
+            place, self.place = self.place, self.place + 1
+            return self.called(place, rule, func, args, named)
+        if plain_name(func) == "multi_head_attention_forward" and is_plain_attention(args, named):
+            with self:
+                return attention_in_parts(*args, **named)
+        return self.unruled(func, args, named)
+
+    def called(self, place: int, rule: Rule, func: Function, args: Args, named: Named) -> Any:
+        """Run a call that has a rule."""
+        return func(*args, **named)
+
+    def unruled(self, func: Function, args: Args, named: Named) -> Any:
+        """Run a call that has no rule."""
+        return func(*args, **named)
+
+
+class Recorder(Watch):
+    """The mode that records a network.
+
+    Args:
+        net: Network, whose parameters and buffers are those of `state`.
+        state: Tensors by name.
+    """
+
+    def __init__(self, net: nn.Module, state: Mapping[str, Tensor], x: Tensor) -> None:
+        super().__init__()
+        self.net = net
+        self.calls: list[Call] = []
+        self.layers: dict[str, tuple[list[Call], Tensor | None]] = {}
+        self.uncovered: dict[str, dict[str, None]] = {}
+        self.inside = False  # a function whose operations are accounted for
+        self.running = ""  # the name of the function without a rule that is running
+        self.stack = [ModuleCall("", net)]
+        self.ordinals: dict[int, int] = {}
+        parameters = {name for name, _ in net.named_parameters()}
+        for name, tensor in state.items():
+            kind = "parameter" if name in parameters else "buffer"
+            mark(tensor, Call(kind, name, shape=tuple(tensor.shape), fixed=True, weighted=kind == "parameter"))
+        mark(x, Call("input", "input", shape=tuple(x.shape)))
+
+    def called(self, place: int, rule: Rule, func: Function, args: Args, named: Named) -> Any:
+        """Record a call that has a rule."""
+        given = rule.bind(args, named)
+        sources = tuple(_sources((args, named)))
+        output = self._run(func, args, named, accounted=True)
+        call = self._made(rule.kind, func, sources, output, place)
+        self.calls.append(call)
+        first = next((t for t in _tensors((args, named))), None)
+        call.seen = tuple(first.shape) if first is not None else ()
+        if rule.kind == "pool" and not _pools(call, given, func):
+            call.kind = "other"
+        if not call.fixed:
+            self._describe(call, rule, given, output)
+        return output
+
+    def unruled(self, func: Function, args: Args, named: Named) -> Any:
+        """Record a call that has no rule."""
+        name = plain_name(func)
+        sources = tuple(_sources((args, named)))
+        fixed = bool(sources) and all(source.fixed for source in sources)
+        if name in BY_HAND and not fixed:
+            self._not_covered("norms", name)
+        before, self.running = self.running, name
+        output = self._run(func, args, named, accounted=fixed or self.inside)
+        self.running = before
+        if name not in {"__get__", "__set__"} or isinstance(output, Tensor):
+            self._made("other", func, sources, output)
+        return output
+
+    def _run(self, func: Function, args: Args, named: Named, *, accounted: bool) -> Any:
+        before, self.inside = self.inside, accounted
+        try:
+            return func(*args, **named)
+        finally:
+            self.inside = before
+
+    def _made(self, kind: str, func: Function, sources: tuple[Call, ...], output: Any, place: int = -1) -> Call:
+        tensors = list(_tensors(output))
+        name = plain_name(func)
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", name)
+        call = Call(
+            kind,
+            name,
+            self.stack[-1].name,
+            place,
+            tuple(tensors[0].shape) if tensors else (),
+            sources=sources,
+            fixed=all(source.fixed for source in sources),
+            weighted=any(source.weighted for source in sources),
+        )
+        for tensor in tensors:
+            mark(tensor, call)
+        if tensors and not call.fixed and name not in VIEWS:
+            self.stack[-1].works = True
+        return call
+
+    def _describe(self, call: Call, rule: Rule, given: Named, output: Any) -> None:
+        if rule.relu is not None:
+            call.relu = rule.relu(given)
+            if call.name in {"clamp", "clip", "clamp_min", "threshold"} and not call.relu:
+                call.kind = "other"
+        if rule.products is not None:
+            try:
+                call.products = rule.products(given, output)
+            except NotImplementedError:
+                self._not_covered("products", call.name)
+        if rule.kind == "product":
+            self._find_weight_of_product(call, given)
+        for argument in (rule.weight, rule.bias):
+            if argument and isinstance(tensor := given.get(argument), Tensor):
+                self._find(call, argument, tensor)
+        if rule.kind == "convolution":
+            call.groups, call.kernel = given.get("groups", 1), call.weight_shape[2:]
+            stride = given.get("stride", 1)
+            call.stride = (stride,) * len(call.kernel) if isinstance(stride, int) else tuple(stride)
+        if rule.kind == "norm" and isinstance(variance := given.get("running_var"), Tensor):
+            call.variance = made_by(variance).name
+        if rule.bias and given.get(rule.bias) is not None and call.is_layer:
+            call.additions = output.numel()
+
+    def _find_weight_of_product(self, call: Call, given: Named) -> None:
+        """Take a product of an activation and a matrix of parameters for a linear map."""
+        weight = given.get("other")
+        if isinstance(weight, Tensor) and weight.ndim == 2 and made_by(weight).weighted and made_by(weight).fixed:
+            call.kind = "linear"
+            self._find(call, "weight", weight)
+        elif any(source.weighted and source.fixed for source in call.sources):
+            self._not_covered("products", f"{call.name} with a parameter")
+
+    def _find(self, call: Call, argument: str, tensor: Tensor) -> None:
+        source = made_by(tensor)
+        while source.name in VIEWS and len(source.sources) == 1:
+            source = source.sources[0]
+        name = ""
+        if source.kind == "parameter":
+            name = source.name
+        elif source.fixed and source.weighted:
+            name = self._computed(call, argument, tensor)
+        if argument == "bias":
+            call.bias = name
+            return
+        call.weight, call.weight_shape = name, tuple(tensor.shape)
+        if name and call.is_layer:
+            calls, _ = self.layers.setdefault(
+                name, ([], None if source.kind == "parameter" else tensor.detach().clone())
+            )
+            calls.append(call)
+
+    def _computed(self, call: Call, argument: str, tensor: Tensor) -> str:
+        """Name a weight that is computed from parameters by the module that uses it."""
+        run = self.stack[-1]
+        count = self.ordinals[id(run)] = self.ordinals.get(id(run), -1) + (argument == "weight")
+        name = f"{run.name}.{argument}" if run.name else argument
+        return f"{name} (computed)" if count <= 0 else f"{name} (computed {count + 1})"
+
+    def _not_covered(self, what: str, name: str) -> None:
+        self.uncovered.setdefault(what, {})[name] = None
+
+    def ran(self, name: str) -> None:
+        """Note an operation of the backend."""
+        if self.inside:
+            return
+        for what, names in BACKEND.items():
+            if name in names:
+                self._not_covered(what, self.running or name)
+
+    @contextmanager
+    def modules_noted(self) -> Iterator[None]:
+        """Note which module is running."""
+
+        def before(name: str) -> Callable[[nn.Module, Any, Any], None]:
+            def hook(module: nn.Module, args: Args, named: Named) -> None:
+                run = ModuleCall(name, module)
+                run.first = next((made_by(t) for t in _tensors((args, named))), None)
+                self.stack[-1].children.append(run)
+                self.stack.append(run)
+
+            return hook
+
+        def after(module: nn.Module, args: Args, named: Named, output: Any) -> None:
+            run = self.stack.pop()
+            if isinstance(output, Tensor):
+                run.last = made_by(output)
+
+        handles = []
+        for name, module in self.net.named_modules():
+            if name:
+                handles.append(module.register_forward_pre_hook(before(name), with_kwargs=True))
+                handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=False))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def finish(self, output: Tensor, defined: Iterable[str]) -> Operations:
+        """Return the record."""
+        root = self.stack[0]
+        root.last = made_by(output)
+        order = {name: place for place, name in enumerate(defined)}
+
+        def first_defined(item: tuple[str, tuple[list[Call], Tensor | None]]) -> int:
+            name, (calls, value) = item
+            if value is None:
+                return order[name]
+            roots = _roots(calls[0])
+            return min((order[root] for root in roots if root in order), default=len(order))
+
+        layers = sorted(self.layers.items(), key=first_defined)
+        return Operations(
+            tuple(self.calls),
+            tuple(Layer(name, tuple(calls), value) for name, (calls, value) in layers),
+            root,
+            {what: tuple(names) for what, names in self.uncovered.items()},
+            tuple(order),
+            frozenset(order) - {name for name, _ in self.net.named_parameters()},
+        )
+
+
+class Backend(TorchDispatchMode):
+    """A mode that tells a recorder the operations of the backend that run."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Named | None = None) -> Any:
+        """See an operation of the backend."""
+        self.recorder.ran(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def mark(tensor: Tensor, call: Call) -> None:
+    """Let a tensor remember the call that made it."""
+    tensor.__dict__[_MADE_BY] = call
+
+
+def made_by(tensor: Tensor) -> Call:
+    """Return the call that made a tensor; a tensor that no call made is a constant."""
+    found = tensor.__dict__.get(_MADE_BY)
+    return found if found is not None else Call("constant", "constant", shape=tuple(tensor.shape), fixed=True)
+
+
+def _roots(call: Call) -> set[str]:
+    """Return the names of the parameters from which the weight of a call is computed."""
+    names: set[str] = set()
+    waiting = [source for source in call.sources if source.fixed]
+    while waiting:
+        source = waiting.pop()
+        if source.kind == "parameter":
+            names.add(source.name)
+        waiting += source.sources
+    return names
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from _tensors(value)
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from _tensors(value)
+
+
+def _sources(values: Any) -> Iterator[Call]:
+    return (made_by(tensor) for tensor in _tensors(values))
+
+
+def _pools(call: Call, given: Named, func: Function) -> bool:
+    """Tell whether a call pools over space: a mean only if it is over the last two of four dimensions."""
+    if "pool" in call.name:
+        return True
+    dims = given.get("dim")
+    dims = (dims,) if isinstance(dims, int) else tuple(dims or ())
+    return len(call.seen) == 4 and {d % 4 for d in dims} == {2, 3}

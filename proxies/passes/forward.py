@@ -1,0 +1,417 @@
+"""The forward pass, and what it leaves for proxies and for the passes that stand on it."""
+
+from __future__ import annotations
+
+import contextlib
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from ...errors import NotApplicableError
+from ..operations.calls import Call, Operations
+from ..operations.rules import Args, Named, Rule, plain_name, writes
+from ..operations.watch import Function, Watch
+from . import inputs
+from .core import Need, Pass
+from .inits import INITS
+from .inputs import Input
+from .isolation import given_random_state, given_state
+from .taps import Place, Tap, Watched, errors_kept, finite
+
+if typing.TYPE_CHECKING:
+    from ..probe import Probe
+
+Mode = Literal["train", "eval", "linear", "per_image"]
+
+
+@dataclass(frozen=True)
+class Forward(Pass):
+    """A forward pass.
+
+    Attributes:
+        init: Initialisation of parameters and buffers, a name of `inits.INITS`.
+        inputs: Input tensors, which run one after another on the same buffers.
+        mode: `train` or `eval`; `linear`, train mode with every norm replaced by the identity; `per_image`, train mode
+            with batch norm statistics per image.
+        dtype: Type of parameters, buffers and inputs; None keeps that of the network.
+        graph: Whether the pass can be differentiated.
+    """
+
+    init: str = "given"
+    inputs: tuple[Input, ...] = (inputs.DATA,)
+    mode: Mode = "train"
+    dtype: torch.dtype | None = None
+    graph: bool = True
+
+    @property
+    def forwards(self) -> int:  # type: ignore[override]
+        """One for each input."""
+        return len(self.inputs)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the inputs are made from."""
+        return frozenset().union(*(i.reads for i in self.inputs))
+
+    @property
+    def training(self) -> bool:
+        """Whether modules are in train mode."""
+        return self.mode != "eval"
+
+    def run(self, probe: Probe) -> Trace:
+        """Run the network on every input, with the taps of all passes that stand on this one."""
+        operations = probe.operations(self.training)
+        if self.mode == "linear":
+            operations.covered("norms", "every norm has to be bypassed")
+        state = self.state(probe, operations)
+        trace = Trace(operations, state)
+        for name, tensor in state.items():
+            if name in trace.parameters:
+                tensor.requires_grad_(self.graph and tensor.is_floating_point())
+        watch = Running(self, trace, probe.errors, probe.charged)
+        with (
+            given_state(probe.net, state, self.training),
+            given_random_state(probe.seed, probe.x.device),
+            watch.installed(probe.net, probe.taps_on(self)),
+            torch.set_grad_enabled(self.graph),
+        ):
+            for made in self.inputs:
+                x = self.input(probe, made).requires_grad_(self.graph)
+                trace.inputs.append(x)
+                # A network may write into its input, which must not be a leaf of the graph.
+                logits = probe.logits(watch.run(probe.net, x.clone()))
+                trace.outputs.append(finite(f"the output on {made}", logits))
+                probe.forwards += 1
+        return trace
+
+    def state(self, probe: Probe, operations: Operations) -> dict[str, Tensor]:
+        """Return the tensors of the network by name, initialised."""
+        with torch.no_grad():
+            given = {**probe.state(), **{w.name: w.value.clone() for w in operations.weights if w.value is not None}}
+            state = INITS[self.init](operations, given, torch.Generator(device="cpu").manual_seed(probe.seed))
+            for name in state:
+                if name not in probe.buffers:
+                    finite(name, state[name])
+            if self.dtype is not None:
+                state = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in state.items()}
+        return {name: tensor.detach() for name, tensor in state.items()}
+
+    def input(self, probe: Probe, made: Input) -> Tensor:
+        """Return a copy of an input, in the memory layout of the images."""
+        x = finite(str(made), made.make(probe)).detach()
+        return x.to(self.dtype or x.dtype, memory_format=inputs.layout(probe.x), copy=True)
+
+
+#: The forward pass on the images, with the weights as given and batch norm in train mode.
+DATA = Forward()
+
+
+@dataclass
+class Trace:
+    """The results of a forward pass.
+
+    Attributes:
+        operations: Record of the network.
+        state: Parameters, computed weights and buffers by name. Parameters are leaves of the graph.
+        inputs: Inputs `(N, C, H, W)`, leaves of the graph.
+        outputs: Logits `(N, classes)` of each input.
+        taps: Places and reduced values by tap, in the order in which they ran. The values of a backward pass are there
+            after it has run.
+        watched: Activations that taps of backward passes wait at.
+        chains: Tapped activations of the pass `Signs`, in the order in which they ran.
+        running: The backward pass that is running; hooks refer to this instead of the probe.
+        graph_freed: Whether the graph has been freed by a backward pass.
+    """
+
+    operations: Operations
+    state: dict[str, Tensor]
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    taps: dict[Tap, list[tuple[Place, Any]]] = field(default_factory=dict)
+    watched: list[Watched] = field(default_factory=list, repr=False)
+    chains: dict[Tap, list[tuple[Place, Tensor]]] = field(default_factory=dict, repr=False)
+    running: Pass | None = None
+    graph_freed: bool = False
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """Parameters and computed weights by name."""
+        return {name: tensor for name, tensor in self.state.items() if name not in self.operations.buffers}
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """Weights of convolutions and linear maps by name, in the order of definition."""
+        self.operations.covered("products", "the proxy reads the weights of all layers")
+        return {layer.name: self.state[layer.name] for layer in self.operations.weights}
+
+
+class Substituting(Watch):
+    """A mode that gives operations the weights of a state, and replaces norms."""
+
+    def __init__(self, operations: Operations, state: Mapping[str, Tensor], mode: Mode) -> None:
+        super().__init__()
+        self.operations = operations
+        self.state = state
+        self.mode = mode
+
+    def run(self, net: nn.Module, x: Tensor) -> Any:
+        """Run a network."""
+        self.place = 0
+        with self:
+            return net(x)
+
+    def called(self, place: int, rule: Rule, func: Function, args: Args, named: Named) -> Any:
+        """Run a call, with its weight from the state."""
+        call = self.call(place, func)
+        if call.fixed:
+            return func(*args, **named)
+        if call.weight.endswith(")") and call.is_layer:  # computed from parameters
+            argument = rule.weight or "other"
+            args, named = rule.replace(args, named, argument, self.state[call.weight])
+        if rule.kind == "norm" and self.mode == "linear":
+            return rule.bind(args, named)["input"]
+        if call.name == "batch_norm":
+            given = rule.bind(args, named)
+            if self.mode == "per_image":
+                return _norm_per_image(**given)
+            _check_batch_norm(given)
+        return self.operated(call, rule, func, args, named)
+
+    def operated(self, call: Call, rule: Rule, func: Function, args: Args, named: Named) -> Any:
+        """Run a call."""
+        return func(*args, **named)
+
+    def call(self, place: int, func: Function) -> Call:
+        """Return the recorded call of a place.
+
+        Raises:
+            NotApplicableError: The network called another operation when it was recorded.
+        """
+        known = self.operations.calls
+        if place >= len(known) or known[place].name != plain_name(func):
+            before = str(known[place]) if place < len(known) else "nothing more"
+            raise NotApplicableError(
+                f"the operations of the network change from run to run: {plain_name(func)} for {before}"
+            )
+        return known[place]
+
+
+class Running(Substituting):
+    """The mode of a forward pass: it visits the taps."""
+
+    def __init__(self, forward: Forward, trace: Trace, errors: dict[Any, Exception], charged: Any) -> None:
+        super().__init__(trace.operations, trace.state, forward.mode)
+        self.trace = trace
+        self.errors = errors
+        self.charged = charged
+        self.at: dict[int, list[tuple[Tap, Call]]] = {}
+
+    @contextlib.contextmanager
+    def installed(self, net: nn.Module, taps: list[Tap]) -> Iterator[None]:
+        """Find the places of taps, and put hooks on modules that are tapped."""
+        modules = dict(net.named_modules())
+        handles: list[RemovableHandle] = []
+        try:
+            for tap in taps:
+                with errors_kept(self.errors, tap):
+                    places = tap.at(self.operations)
+                    if isinstance(tap.of, Forward):
+                        self.trace.taps[tap] = []
+                    for place in places:
+                        if isinstance(place, str):
+                            handles.append(self._hook(tap, place, modules[place]))
+                        elif not place.batched:
+                            raise NotApplicableError(f"{place}: the first dimension is not that of the images")
+                        else:
+                            self.at.setdefault(place.place, []).append((tap, place))
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def operated(self, call: Call, rule: Rule, func: Function, args: Args, named: Named) -> Any:
+        """Run a call and visit its taps."""
+        taps = self.at.get(call.place, ())
+        written = self._before_write(func, args, named)
+        before = [tap for tap, _ in taps if tap.side == "input"]
+        if written is not None and taps and written is rule.bind(args, named).get("input"):
+            args, named = rule.replace(args, named, "input", written.clone())
+        else:
+            written = None
+        if before:
+            # An alias is a node of its own in the graph, so its gradient is the part that flows through this operation.
+            # A `view_as` would change the strides of a batch of one, and convolutions would choose another algorithm.
+            alias = torch.ops.aten.alias(rule.bind(args, named)["input"])
+            args, named = rule.replace(args, named, "input", alias)
+            for tap in before:
+                self.visit(tap, call, alias, partial(tap.reduce, call))
+        output = func(*args, **named)
+        if written is not None:
+            written.copy_(output)
+            output = written
+        for tap, _ in taps:
+            if tap.side == "output":
+                self.visit(tap, call, output, partial(tap.reduce, call))
+            elif tap.side == "layer":
+                given = rule.bind(args, named)
+                self.visit(tap, call, output, _of_layer(tap, call, given, func))
+        return output
+
+    def unruled(self, func: Function, args: Args, named: Named) -> Any:
+        """Run a call that has no rule."""
+        self._before_write(func, args, named)
+        return func(*args, **named)
+
+    def _before_write(self, func: Function, args: Args, named: Named) -> Tensor | None:
+        written = writes(func, args, named)
+        if written is not None:
+            for watched in self.trace.watched:
+                watched.before_write(written)
+        return written
+
+    def visit(self, tap: Tap, place: Place, activation: Tensor, reduce: Any) -> None:
+        """Reduce an activation, or wait for its gradient."""
+        if isinstance(tap.of, Forward):
+            before, self.paused = self.paused, True
+            with errors_kept(self.errors, tap), self.charged(tap):
+                self.trace.taps[tap].append((place, reduce(activation.detach())))
+            self.paused = before
+            return
+        trace, errors, charged, source = self.trace, self.errors, self.charged, tap.of
+
+        @contextlib.contextmanager
+        def kept(tap: Tap) -> Iterator[None]:
+            with errors_kept(errors, tap), charged(tap):
+                yield
+
+        watched = Watched(tap, place, activation.detach(), reduce, kept)
+        trace.watched.append(watched)
+        if activation.requires_grad:
+            # Several objectives can be differentiated through one forward; only that of the tap counts.
+            running = _Weak(trace)
+            activation.register_hook(  # type: ignore[no-untyped-call]
+                lambda gradient: watched.arrive(gradient) if running.pass_() == source else None
+            )
+
+    def _hook(self, tap: Tap, name: str, module: nn.Module) -> RemovableHandle:
+        """Visit a module; only `as_released` variants and blocks go by modules."""
+
+        def before(module: nn.Module, args: Args, named: Named) -> tuple[Args, Named]:
+            alias = torch.ops.aten.alias(_first(args, named))
+            self.visit(tap, name, alias, partial(tap.reduce, name))
+            return (alias, *args[1:]) if args else args, named if args else named | {next(iter(named)): alias}
+
+        def after(module: nn.Module, args: Args, named: Named, output: object) -> None:
+            if isinstance(output, Tensor):  # a container can return anything
+                self.visit(tap, name, output, partial(tap.reduce, name))
+
+        def link(module: nn.Module, args: Args, named: Named, output: object) -> None:
+            with errors_kept(self.errors, tap):
+                if not isinstance(output, Tensor):
+                    raise NotApplicableError(f"{name}: expected an activation (a tensor), got {type(output).__name__}")
+                self.trace.chains.setdefault(tap, [("", _first(args, named))]).append((name, output))
+
+        if getattr(tap.of, "links", False):
+            return module.register_forward_hook(link, with_kwargs=True)
+        if tap.side == "input":
+            return module.register_forward_pre_hook(before, with_kwargs=True)
+        return module.register_forward_hook(after, with_kwargs=True)
+
+
+class _Weak:
+    """A reference to what a trace is running, without a reference to the trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        import weakref
+
+        self.trace = weakref.ref(trace)
+
+    def pass_(self) -> Pass | None:
+        """Return the backward pass that is running."""
+        trace = self.trace()
+        return trace.running if trace else None
+
+
+def _of_layer(tap: Tap, call: Call, given: Named, func: Function) -> Any:
+    x, weight, bias = given["input"].detach(), given.get("weight", given.get("other")), given.get("bias")
+    rest = {k: v for k, v in given.items() if k not in {"input", "weight", "other", "bias"}}
+    weight = weight.detach()
+    bias = None if bias is None else bias.detach()
+
+    def apply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if call.name in {"matmul", "mm", "__matmul__"}:
+            return x @ weight
+        result: Tensor = func(x, weight, bias, **rest)
+        return result
+
+    return lambda activation, gradient: tap.reduce(call, x, gradient, apply, weight, bias)
+
+
+def _norm_per_image(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise every image by its own statistics, as batch norm does for a batch of one."""
+    if input[0, 0].numel() < 2:
+        raise NotApplicableError("a batch norm sees a single value per image, which has no variance")
+    return nn.functional.instance_norm(input, weight=weight, bias=bias, eps=eps)
+
+
+def _check_batch_norm(given: Named) -> None:
+    x = given["input"]
+    if given.get("training") and x.numel() == x.shape[1]:
+        raise NotApplicableError(
+            "a batch norm sees a single value per channel, which has no variance: use two images or more"
+        )
+
+
+def _first(args: Args, named: Named) -> Tensor:
+    """Return the first argument of a module, given by position or by keyword."""
+    first: Tensor = args[0] if args else next(iter(named.values()))
+    return first
+
+
+@dataclass(frozen=True)
+class Logits(Need):
+    """The logits `(N, classes)` of the first input, float64, without a graph."""
+
+    of: Forward = DATA
+
+    @property
+    def source(self) -> Forward:
+        """The forward pass."""
+        return self.of
+
+    def value(self, probe: Probe) -> Tensor:
+        """Return the logits."""
+        trace: Trace = probe.result(self.of)
+        return trace.outputs[0].detach().double()
+
+
+@dataclass(frozen=True)
+class Variances(Need):
+    """The running variances of the batch norms after a forward pass, a list of `(channels,)` in order of definition."""
+
+    of: Forward
+
+    @property
+    def source(self) -> Forward:
+        """The forward pass."""
+        return self.of
+
+    def value(self, probe: Probe) -> list[Tensor]:
+        """Return the variances."""
+        trace: Trace = probe.result(self.of)
+        return [trace.state[name] for name in trace.operations.variances]

@@ -1,0 +1,31 @@
+"""The product of the Hessian and the gradient: a backward pass that can be differentiated, and another through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from .backward import Backward
+from .forward import Trace
+
+
+@dataclass(frozen=True)
+class HessianProduct(Backward):
+    """The Hessian times the gradient of convolution and linear weights; the gradients it leaves are this product."""
+
+    backwards: ClassVar[int] = 2
+
+    def differentiate(self, trace: Trace, values: Tensor, leaves: list[Tensor], keep: bool) -> list[Tensor | None]:
+        """Return the product for every leaf."""
+        weights = list(trace.weights.values())
+        with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
+            first: Sequence[Tensor | None] = torch.autograd.grad(values, weights, create_graph=True, allow_unused=True)
+            product = sum(((g.detach() * g).sum() for g in first if g is not None), values.new_zeros(()))
+            if not product.requires_grad:
+                return [None] * len(leaves)
+            return list(torch.autograd.grad(product, leaves, retain_graph=keep, allow_unused=True))

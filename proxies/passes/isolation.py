@@ -1,0 +1,121 @@
+"""The isolation of a pass: what a network or a process holds is the same before and after, and does not matter."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+#: Dictionaries inside of a module that a pass may change.
+_INNER = ("_parameters", "_buffers", "_modules")
+
+
+def state_of(net: nn.Module) -> dict[str, Tensor]:
+    """Return copies of parameters and buffers by name, in the order of definition; a shared one has one name."""
+    with torch.inference_mode(False), torch.no_grad():
+        named = (*net.named_parameters(), *net.named_buffers())
+        return {name: tensor.detach().clone() for name, tensor in named}
+
+
+@contextlib.contextmanager
+def given_state(net: nn.Module, state: Mapping[str, Tensor], training: bool) -> Iterator[None]:
+    """Put tensors into the places of parameters and buffers and set the mode; restore all attributes afterwards.
+
+    A tensor goes to every place that held the same parameter, so tied weights and modules of two names stay tied.
+    """
+    names = {id(tensor): name for name, tensor in (*net.named_parameters(), *net.named_buffers())}
+    modules = list(net.modules())
+    saved = [(m, dict(m.__dict__), {key: dict(m.__dict__[key]) for key in _INNER}) for m in modules]
+    copies: dict[int, Tensor] = {}
+    try:
+        for module, attributes, _ in saved:
+            for held in (module._parameters, module._buffers):
+                for key, tensor in held.items():
+                    if tensor is not None:
+                        held[key] = state[names[id(tensor)]]  # type: ignore[assignment]
+            for key, value in attributes.items():
+                if isinstance(value, Tensor):  # a cache that a forward may write into
+                    module.__dict__[key] = copies.setdefault(id(value), value.detach().clone())
+            module.__dict__["training"] = training
+        yield
+    finally:
+        for module, attributes, inner in saved:
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
+            for key, held in inner.items():
+                module.__dict__[key].clear()
+                module.__dict__[key].update(held)
+
+
+@contextlib.contextmanager
+def given_random_state(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generators of torch, NumPy and Python, and restore them afterwards."""
+    cuda = [device] if device.type == "cuda" else []
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=cuda):
+            torch.default_generator.manual_seed(seed)
+            for d in cuda:
+                torch.cuda.default_generators[d.index or 0].manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+@contextlib.contextmanager
+def neutral(x: Tensor) -> Iterator[None]:
+    """Put aside the settings of the process that change numbers, for images `x`.
+
+    These are the default dtype, the default device, autocast, inference mode, TF32, compilation.
+    """
+    dtype = torch.get_default_dtype()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        if torch.get_default_device() != torch.device("cpu"):
+            stack.enter_context(torch.device(x.device))
+        for kind in {"cpu", x.device.type}:
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if x.is_cuda:
+            stack.enter_context(_exact_cuda())
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        try:
+            torch.set_default_dtype(x.dtype)
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+
+
+@contextlib.contextmanager
+def _exact_cuda() -> Iterator[None]:
+    """Switch off the GPU settings that make float32 less exact, or different from run to run."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def plain(net: nn.Module) -> nn.Module:
+    """Return the network that `torch.compile` has wrapped, or the network itself."""
+    inner: Any = getattr(net, "_orig_mod", net)
+    return inner if isinstance(inner, nn.Module) else net
+
+
+def global_random_state() -> tuple[Any, ...]:
+    """Return the states of the generators of torch, Python and NumPy, as plain values that can be compared."""
+    numpy = np.random.get_state()
+    return (torch.get_rng_state().numpy().tobytes(), random.getstate(), numpy[1].tobytes(), *numpy[2:])  # type: ignore[union-attr, index]

@@ -1,0 +1,144 @@
+"""The pass that differentiates for every image in a batch of its own, vectorised over images."""
+
+from __future__ import annotations
+
+import typing
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.func import grad, jacrev, vmap
+
+from ...errors import NotApplicableError
+from .core import Need, Pass
+from .forward import Forward, Substituting
+from .isolation import given_random_state, given_state
+from .objectives import ALL, Objective
+from .taps import errors_kept, finite
+
+if typing.TYPE_CHECKING:
+    from ..probe import Probe
+
+#: Number of images that the vectorised pass takes at a time.
+IMAGES_AT_ONCE = 16
+
+#: Function from gradients by parameter name, `(n, *shape)` or `(n, classes, *shape)` for n images, to a tensor.
+Reduce = Callable[[dict[str, Tensor]], Tensor]
+
+
+@dataclass(frozen=True)
+class PerImage(Pass):
+    """The gradients of an objective for every image in a batch of its own.
+
+    Attributes:
+        forward: Initialisation, input, mode and dtype; it is run here, and nobody else reads it.
+        objective: What is differentiated; the objective `ALL` gives a Jacobian.
+        of: Parameters to differentiate for: all `parameters`, or the `first` element of each parameter tensor.
+    """
+
+    forward: Forward
+    objective: Objective
+    of: Literal["parameters", "first"] = "parameters"
+    forwards: ClassVar[int] = 1
+    backwards: ClassVar[int] = 1
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the input is made from, gradients, and the labels if the objective does."""
+        return self.forward.reads | {"gradients"} | ({"labels"} if self.objective.labels else set())
+
+    def run(self, probe: Probe) -> dict[Need, Tensor]:
+        """Differentiate, and reduce for all needs."""
+        forward, objective = self.forward, self.objective
+        operations = probe.operations(forward.training)
+        x = forward.input(probe, forward.inputs[0])
+        state = forward.state(probe, operations)
+        names = [name for name in state if name not in operations.buffers]
+        y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        if objective.labels:
+            y = probe.labels(forward.inputs[0])
+        highest = int(y.max())
+        watch = Substituting(operations, state, forward.mode)
+
+        def value(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
+            # The first element goes back to its place in the tensor.
+            whole = {
+                name: value
+                if self.of == "parameters"
+                else torch.cat([value, state[name].flatten()[1:]]).view(state[name].shape)
+                for name, value in parameters.items()
+            }
+            # A network that counts its batches may not write into what it shares with other images.
+            watch.state = state | whole | {name: state[name].clone() for name in operations.buffers}
+            with given_state(probe.net, watch.state, forward.training):
+                logits = probe.logits(watch.run(probe.net, image[None]))
+            if objective.labels:
+                probe.check_label(highest, logits.shape[1])
+            return objective(logits, label[None])
+
+        leaves = {name: state[name] for name in names}
+        if self.of == "first":
+            leaves = {name: leaf.flatten()[:1] for name, leaf in leaves.items()}
+        differentiate = (jacrev if objective == ALL else grad)(value)
+        needs = [need for need in probe.asked(self) if isinstance(need, OfEach)]
+
+        def weights(found: dict[str, Tensor]) -> dict[str, Tensor]:
+            operations.covered("products", "the proxy reads the weights of all layers")
+            return {layer.name: found[layer.name] for layer in operations.weights}
+
+        parts: dict[Need, list[Tensor]] = {need: [] for need in needs}
+        for start in range(0, len(x), IMAGES_AT_ONCE):
+            some = slice(start, start + IMAGES_AT_ONCE)
+            found: dict[str, Tensor] = self._vectorised(probe, differentiate, leaves, x[some], y[some])
+            for name, gradient in found.items():
+                finite(f"the gradient of {name}", gradient)
+            for need in needs:
+                if need not in probe.errors:
+                    with errors_kept(probe.errors, need), probe.charged(need):
+                        parts[need].append(need.reduce(found if need.of == "parameters" else weights(found)))
+        probe.forwards += 1
+        probe.backwards += 1
+        return {need: torch.cat(values) for need, values in parts.items() if need not in probe.errors}
+
+    def _vectorised(self, probe: Probe, differentiate: Any, leaves: dict[str, Tensor], x: Tensor, y: Tensor) -> Any:
+        with given_random_state(probe.seed, x.device), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, but right
+            try:
+                return vmap(differentiate, in_dims=(None, 0, 0), randomness="different")(leaves, x, y)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                if "vmap" in str(error) or "functorch" in str(error):
+                    reason = str(error).split(".")[0][:200]
+                    raise NotApplicableError(
+                        f"the network cannot be run on all images apart at once ({reason})"
+                    ) from None
+                raise
+
+
+@dataclass(frozen=True)
+class OfEach(Need):
+    """A reduction of the gradients of every image, joined along the first dimension.
+
+    Attributes:
+        of_pass: The pass.
+        reduce: Module-level function, see `Reduce`.
+        of: What the reduction gets: gradients of all `parameters`, or of the weights of convolutions and linear maps.
+    """
+
+    of_pass: PerImage
+    reduce: Reduce
+    of: Literal["parameters", "layers"] = "parameters"
+
+    @property
+    def source(self) -> PerImage:
+        """The pass."""
+        return self.of_pass
+
+    def value(self, probe: Probe) -> Tensor:
+        """Return the tensor."""
+        found: Tensor = probe.reduced(self)
+        return found

@@ -1,0 +1,75 @@
+"""What proxies read without a pass of their own: the record of the network, parameters, labels, a random generator."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..operations.calls import Operations
+from .core import Need
+from .inputs import DATA, Input
+
+if typing.TYPE_CHECKING:
+    from ..probe import Probe
+
+
+@dataclass(frozen=True)
+class Record(Need):
+    """The record of the operations of the network in train mode, `Operations`."""
+
+    def value(self, probe: Probe) -> Operations:
+        """Return the record."""
+        return probe.operations(True)
+
+
+@dataclass(frozen=True)
+class Parameters(Need):
+    """The parameters of the network by name, as they are defined; the network is not run."""
+
+    recorded: ClassVar[bool] = False
+
+    def value(self, probe: Probe) -> dict[str, Tensor]:
+        """Return the parameters."""
+        return {name: tensor for name, tensor in probe.state().items() if name not in probe.buffers}
+
+
+@dataclass(frozen=True)
+class Labels(Need):
+    """The labels `(n,)` int64 of the images of an input."""
+
+    of: Input = DATA
+    recorded: ClassVar[bool] = False
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Labels."""
+        return frozenset({"labels"})
+
+    def value(self, probe: Probe) -> Tensor:
+        """Return the labels.
+
+        Raises:
+            NotApplicableError: There are no labels.
+            BatchError: A label is negative.
+        """
+        return probe.labels(self.of)
+
+
+@dataclass(frozen=True)
+class Draw(Need):
+    """A fresh CPU generator for a named draw, independent of every other draw of the seed."""
+
+    name: str
+    recorded: ClassVar[bool] = False
+    kept: ClassVar[bool] = False
+
+    def value(self, probe: Probe) -> torch.Generator:
+        """Return the generator."""
+        return probe.generator(self.name)
+
+
+OPERATIONS, PARAMETERS, LABELS = Record(), Parameters(), Labels()

@@ -1,0 +1,69 @@
+"""The pass that sends random signs from every block back to the previous one."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .backward import or_zeros
+from .core import Pass
+from .forward import Forward
+from .taps import Tap, errors_kept, finite
+
+if typing.TYPE_CHECKING:
+    from ..probe import Probe
+
+
+@dataclass(frozen=True)
+class Signs(Pass):
+    """Random signs at every tapped module, sent back to the previous tapped module, or to the input of the first.
+
+    Attributes:
+        forward: Forward pass that is differentiated.
+    """
+
+    forward: Forward
+    backwards: ClassVar[int] = 1
+    links: ClassVar[bool] = True
+
+    @property
+    def stands_on(self) -> Forward:
+        """The forward pass."""
+        return self.forward
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Gradients, which come back from the signs."""
+        return frozenset({"gradients"})
+
+    def run(self, probe: Probe) -> None:
+        """Send signs for every tap, from the last module to the first."""
+        trace = probe.graph(self.forward)
+        keep = probe.is_pending(self.forward, self)
+        for tap in probe.asked(self):
+            if not isinstance(tap, Tap) or tap in probe.errors:
+                continue
+            chain, values = trace.chains.pop(tap, []), []
+            for place in range(len(chain) - 1, 0, -1):
+                (_, before), (name, after) = chain[place - 1], chain[place]
+                signs = self._signs(probe, place, after)
+                gradient = None
+                if after.requires_grad and before.requires_grad:
+                    (gradient,) = torch.autograd.grad(after, before, signs, retain_graph=keep, allow_unused=True)
+                with errors_kept(probe.errors, tap), probe.charged(tap):
+                    gradient = finite(f"the gradient at {name}", or_zeros(gradient, before))
+                    values.append((name, tap.reduce(name, signs, gradient)))
+            trace.taps[tap] = values[::-1]
+        probe.backwards += 1
+        trace.graph_freed = not keep
+
+    def _signs(self, probe: Probe, place: int, like: Tensor) -> Tensor:
+        name = f"signs[{place}]"
+        if name in probe.drawn:
+            return probe.drawn[name].to(like)
+        drawn = torch.randint(0, 2, like.shape, generator=probe.generator(name), device="cpu")
+        return (2 * drawn - 1).to(like)

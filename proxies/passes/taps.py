@@ -1,0 +1,167 @@
+"""Taps: reductions of activations, and of their gradients, while a pass runs, so that none of them need be kept."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ...errors import NotApplicableError, NotFiniteError
+from ..operations.calls import Call, Operations
+from .core import Need, Pass
+
+if typing.TYPE_CHECKING:
+    from ..probe import Probe
+
+#: Where a tap is: a call of an operation, or the name of a module.
+Place = Call | str
+#: The places of a tap in the order in which they ran, each with what the reduction returned.
+Tapped = list[tuple[Place, Any]]
+
+
+@dataclass(frozen=True)
+class Tap(Need):
+    """A reduction at chosen operations while a pass runs.
+
+    Attributes:
+        of: Pass that is tapped. Of a forward pass, the reduction gets the place and the activation. Of a backward pass,
+            it gets the place, the activation and its gradient. The gradient is zero if no path leads to the output; at
+            an input, it is the part that flows through this operation only. Of `Signs`, it gets the place, the signs
+            there and the gradient at the place before, or at the input of the first place.
+        at: Module-level function from the record of a network to the places, in any order.
+        reduce: Module-level function. Its result should be small, since the probe keeps it.
+        side: Side of the operation that is tapped: its `output` or its `input`. For `layer`, the reduction gets the
+            place, the input, the gradient at the output, and the operation as a function of input, weight and bias.
+    """
+
+    of: Pass
+    at: Callable[[Operations], Sequence[Place]]
+    reduce: Callable[..., Any]
+    side: Literal["output", "input", "layer"] = "output"
+
+    @property
+    def source(self) -> Pass:
+        """The pass that is tapped."""
+        return self.of
+
+    def value(self, probe: Probe) -> Tapped:
+        """Return the places and the reduced values, in the order in which they ran."""
+        found: Tapped = probe.tapped(self)
+        return found
+
+
+# Places that several proxies tap.
+
+
+def layers(operations: Operations) -> Sequence[Place]:
+    """Return the convolutions and linear maps that have weights."""
+    return operations.layers
+
+
+def relus(operations: Operations) -> Sequence[Place]:
+    """Return the ReLUs."""
+    return operations.relus
+
+
+def maps(operations: Operations) -> Sequence[Place]:
+    """Return the operations that make feature maps: layers, norms, activations, poolings, paddings and skips.
+
+    The linear maps of a network without convolutions count too. Sums and concatenations do not.
+    """
+    operations.covered("products", "the proxy reads all feature maps")
+    return operations.of_kinds("convolution", "linear", "norm", "activation", "pool", "pad", "skip")
+
+
+def blocks(operations: Operations) -> Sequence[Place]:
+    """Return the names of the blocks."""
+    return operations.blocks
+
+
+def first_block(operations: Operations) -> Sequence[Place]:
+    """Return the name of the first block, whose input is the output of the stem."""
+    return operations.blocks[:1]
+
+
+def itself(place: Place, activation: Tensor) -> Tensor:
+    """Return the activation, as the reduction of a tap that keeps all of it."""
+    return activation
+
+
+@dataclass
+class Watched:
+    """An activation that a tap of a backward pass waits at.
+
+    It holds a detached alias and no reference to the graph. A reference cycle would keep the memory of a whole graph
+    until the garbage collector runs.
+    """
+
+    tap: Tap
+    place: Place
+    activation: Tensor
+    reduce: Callable[[Tensor, Tensor], Any]
+    kept: Callable[[Tap], Any]
+    version: int = 0
+    value: Any = None
+    arrived: bool = False
+
+    def __post_init__(self) -> None:
+        self.version = self.activation._version
+
+    def before_write(self, written: Tensor) -> None:
+        """Take a copy if a tensor that is about to be overwritten has the memory of the activation."""
+        if written.untyped_storage().data_ptr() == self.activation.untyped_storage().data_ptr():
+            self.activation = self.activation.clone()
+            self.version = self.activation._version
+
+    def arrive(self, gradient: Tensor) -> None:
+        """Reduce the activation and the gradient."""
+        self.arrived = True
+        with self.kept(self.tap):
+            if self.activation._version != self.version:
+                raise NotApplicableError(
+                    f"{self.place}: the activation was overwritten by an operation that is not seen"
+                )
+            self.value = self.reduce(self.activation, finite(f"the gradient at {self.place}", gradient))
+
+    def take(self) -> Any:
+        """Return the reduced value; the gradient is zero if no path leads to the output."""
+        if not self.arrived:
+            self.arrive(torch.zeros_like(self.activation))
+        self.arrived = False
+        return self.value
+
+
+@contextmanager
+def errors_kept(errors: dict[Any, Exception], key: Any) -> Iterator[None]:
+    """Keep an error of a reduction for the proxies that read it, so that the pass goes on."""
+    try:
+        yield
+    except Exception as error:
+        errors[key] = bare(error)
+
+
+def bare(error: Exception) -> Exception:
+    """Return an error without its frames, which would keep all activations in memory."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
+
+
+def finite(name: str, tensor: Tensor) -> Tensor:
+    """Return a tensor as it is, if it is finite; otherwise comparisons such as those of ReLU codes hide a NaN.
+
+    Raises:
+        NotFiniteError: The tensor holds NaN or an infinity.
+    """
+    if not tensor.isfinite().all():
+        raise NotFiniteError(f"{'NaN' if tensor.isnan().any() else 'an infinity'} in {name}")
+    return tensor
+
+
+def channels_of(place: Place, activation: Tensor) -> int:
+    """Return the number of channels of the output of a layer: dimension 1 of a convolution, the last otherwise."""
+    return activation.shape[1 if isinstance(place, Call) and place.kind == "convolution" else -1]
