@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import bad_architecture
+from ..proxies.operations.skip import Skip
 from . import convolutions
 from .convolutions import Block, Conv, output_side
 from .space import Sizes
@@ -194,7 +195,7 @@ class FactorizedReduce(nn.Module):
         self.relu = nn.ReLU()
         self.conv_1 = nn.Conv2d(inputs, outputs // 2, 1, stride=2, bias=False)
         self.conv_2 = nn.Conv2d(inputs, outputs // 2, 1, stride=2, bias=False)
-        self.pad = nn.ZeroPad2d((0, 1, 0, 1)) if style.padded else nn.Identity()
+        self.pad = nn.ZeroPad2d((0, 1, 0, 1)) if style.padded else Skip()
         self.bn = nn.BatchNorm2d(outputs // 2 * 2, affine=affine)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -206,7 +207,7 @@ class FactorizedReduce(nn.Module):
 
 def _operation(name: str, channels: int, stride: int, style: Style) -> nn.Module:
     if name == "skip_connect":
-        return nn.Identity() if stride == 1 else FactorizedReduce(channels, channels, style, style.affine)
+        return Skip() if stride == 1 else FactorizedReduce(channels, channels, style, style.affine)
     if convolutions := blocks(name, channels, stride):
         return nn.Sequential(*(ReLUConvBN(block, style.affine) for block in convolutions))
     found = _POOLS.fullmatch(name)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..datasets.tasks import Task
 from ..errors import bad_architecture
+from ..proxies.operations.skip import Skip
 from .nats import TASKS, Accuracy, Release
 from .nb201.network import EDGES, Cell, ReLUConvBN, ResNetBasicblock, Skeleton, parse
 from .space import SPACES, Sizes, Space, Truth
@@ -80,7 +81,7 @@ class InferCell(nn.Module):
 def _operation(name: str, inputs: int, outputs: int) -> nn.Module:
     if name == "nor_conv_3x3":
         return ReLUConvBN(inputs, outputs, 3)
-    return nn.Identity() if inputs == outputs else FactorizedReduce(inputs, outputs)
+    return Skip() if inputs == outputs else FactorizedReduce(inputs, outputs)
 
 
 class Network(Skeleton):

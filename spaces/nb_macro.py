@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
 from ..errors import DataFileError, bad_architecture
+from ..proxies.operations.skip import Skip
 from .convolutions import Block, Conv, ConvBN, output_side, sizes
 from .space import SPACES, Sizes, Space, Truth
 from .table import by_index, entry, reading
@@ -138,7 +139,7 @@ class Network(nn.Module):
 def _build(layer: Layer) -> nn.Module:
     if layer.choice in BOTTLENECKS:
         return InvertedBottleneck(layer)
-    return ConvBN(*layer.convolutions()) if layer.changes_shape else nn.Identity()
+    return ConvBN(*layer.convolutions()) if layer.changes_shape else Skip()
 
 
 class NasBenchMacro(Space):

@@ -125,7 +125,7 @@ class Recorder(Watch):
             fixed=all(source.fixed for source in sources),
             weighted=any(source.weighted for source in sources),
         )
-        for tensor in tensors:
+        for tensor in tensors if kind != "skip" else []:  # a skip gives the tensor itself
             mark(tensor, call)
         if tensors and not call.fixed and name not in VIEWS:
             self.stack[-1].works = True

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ArchitectureError, bad_architecture
+from ...proxies.operations.skip import Skip
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 #: The edges (from, to) of a cell, in the order of the architecture text.
@@ -250,7 +251,7 @@ def _stages(cell: Cell, channels: int, cells: int) -> Iterator[nn.Module]:
 def _operation(name: str, channels: int) -> nn.Module:
     match name:
         case "skip_connect":
-            return nn.Identity()
+            return Skip()
         case "nor_conv_1x1":
             return ReLUConvBN(channels, channels, 1)
         case "nor_conv_3x3":

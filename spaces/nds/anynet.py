@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...datasets.tasks import Task
 from ...errors import bad_architecture
+from ...proxies.operations.skip import Skip
 from .. import convolutions
 from ..convolutions import Conv, ConvBN, output_side
 from ..space import SPACES, Sizes
@@ -139,7 +140,7 @@ class Block(nn.Module):
         self.shortcut: nn.Module | None = None
         if block != "vanilla":
             projection = shortcut(block, unit)
-            self.shortcut = ConvBN(projection) if projection else nn.Identity()
+            self.shortcut = ConvBN(projection) if projection else Skip()
         self.relu = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...datasets.tasks import Task
 from ...errors import bad_architecture
+from ...proxies.operations.skip import Skip
 from .. import convolutions
 from ..convolutions import Conv, output_side
 from ..nb201.network import EDGES, Cell, ReLUConvBN, incoming
@@ -183,7 +184,7 @@ class MicroCell(nn.Module):
 def _operation(name: str, shape: Shape) -> nn.Module:
     if name != "skip_connect":
         return ReLUConvBN(shape.inputs, shape.outputs, _kernel(name), shape.stride)
-    return FactorizedReduce(*shape) if shape.changes else nn.Identity()
+    return FactorizedReduce(*shape) if shape.changes else Skip()
 
 
 def _kernel(convolution: str) -> int:
@@ -206,7 +207,7 @@ class BasicBlock(nn.Module):
                 nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs, eps=1.0, momentum=1.0)
             )
             if Shape(inputs, outputs, stride).changes
-            else nn.Identity()
+            else Skip()
         )
 
     def forward(self, x: Tensor) -> Tensor:
