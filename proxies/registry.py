@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
 from ..registry import Registry
 from .passes.core import Need, Pass, chain
-from .passes.isolation import global_random_state
+from .passes.isolation import global_random_state, neutral
 from .passes.taps import bare
 from .probe import Probe
 
@@ -88,11 +88,13 @@ class Proxy(Card):
         function: Function from what passes leave to the score, which may be NaN or infinite.
         batch_size: Batch size of the protocol, used if a study does not name one.
         least_images: Smallest number of images for which the score is defined.
+        note: Function from a score and the number of images to what a reader should know of it, or an empty text.
     """
 
     function: ProxyFunction
     batch_size: int = 64
     least_images: int = 1
+    note: Callable[[float, int], str] | None = None
 
     @functools.cached_property
     def given(self) -> Mapping[str, Need]:
@@ -176,6 +178,7 @@ def register(
     direction: Literal["higher", "lower"] = "higher",
     batch_size: int = 64,
     least_images: int = 1,
+    note: Callable[[float, int], str] | None = None,
     **old: Any,
 ) -> Callable[[F], F]:
     """Register a function as a proxy, and return it unchanged; the arguments are the fields of `Proxy`.
@@ -208,6 +211,7 @@ def register(
             direction=direction,
             batch_size=batch_size,
             least_images=least_images,
+            note=note,
         )
         PROXIES.add(name, proxy)
         return function
@@ -253,12 +257,13 @@ def score_all(net: nn.Module, x: Tensor, y: Tensor | None, proxies: Sequence[Pro
     """
     probe = Probe(net, x, y, seed=seed, plan=joined.from_iterable(proxy.needs for proxy in proxies))
     waiting, scores = list(proxies), {}
-    while waiting:
-        # The proxy that needs the fewest new passes is next, so that finished passes are freed early.
-        proxy = min(waiting, key=lambda proxy: probe.missing(proxy.needs))
-        waiting.remove(proxy)
-        scores[proxy.name] = _score(probe, proxy)
-        probe.keep(joined.from_iterable(proxy.needs for proxy in waiting))
+    with neutral(x):
+        while waiting:
+            # The proxy that needs the fewest new passes is next, so that finished passes are freed early.
+            proxy = min(waiting, key=lambda proxy: probe.missing(proxy.needs))
+            waiting.remove(proxy)
+            scores[proxy.name] = _score(probe, proxy)
+            probe.keep(joined.from_iterable(proxy.needs for proxy in waiting))
     return [scores[proxy.name] for proxy in proxies]
 
 
@@ -271,7 +276,7 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
             raise NotApplicableError(f"expected {proxy.least_images} images or more, got {len(probe.x)}")
         value = _computed(probe, proxy)
         status = "ok" if math.isfinite(value) else repr(value)
-        message = _note(probe, proxy) if status == "ok" else ""
+        message = _note(probe, proxy, value) if status == "ok" else ""
     except NotApplicableError as error:
         status, message = "not_applicable", one_line(str(error))
     except NotFiniteError as error:
@@ -316,12 +321,13 @@ def _computed(probe: Probe, proxy: Proxy) -> float:
     return float(result)
 
 
-def _note(probe: Probe, proxy: Proxy) -> str:
+def _note(probe: Probe, proxy: Proxy, value: float) -> str:
     """Return what a reader of the score should know, or an empty text."""
-    for need in proxy.needs:
-        if note := need.note(probe.read(need)):
-            return note
-    return ""
+    notes = [proxy.note(value, len(probe.x))] if proxy.note else []
+    notes += [need.note(probe.read(need)) for need in proxy.needs if need.kept]
+    if "labels" in proxy.reads:
+        notes.append(probe.operations(True).about_the_head)
+    return next(filter(None, notes), "")
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:

@@ -33,7 +33,15 @@ def patterns_of(place: Place, activation: Tensor) -> Tensor | None:
 PATTERNS = Tap(Forward(init="gaussian", graph=False), at=relus, reduce=patterns_of)
 
 
-@register("swap", paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.3", batch_size=16)
+def _saturated(value: float, images: int) -> str:
+    return (
+        f"all 2^{images} patterns occur, which is the most that {images} images can draw"
+        if value >= 2.0**images
+        else ""
+    )
+
+
+@register("swap", note=_saturated, paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.3", batch_size=16)
 def swap(patterns: Tapped = reads(PATTERNS)) -> float:
     r"""Count the distinct on/off patterns that the images draw on single ReLU units.
 

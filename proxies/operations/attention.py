@@ -45,11 +45,10 @@ def attention_in_parts(*args: Any, **named: Any) -> tuple[Tensor, Tensor | None]
         weights = given["in_proj_weight"].chunk(3)
     bias = given.get("in_proj_bias")
     biases = (None, None, None) if bias is None else bias.chunk(3)
-    projected = [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
-    q, k, v = (
-        t.reshape(t.shape[0], t.shape[1] * heads, t.shape[2] // heads).transpose(0, 1).unflatten(0, (-1, heads))
-        for t in projected
-    )
+    # Images come first, as passes expect of an activation.
+    sequences = (t.transpose(0, 1) for t in (query, key, value))
+    projected = (F.linear(x, w, b) for x, w, b in zip(sequences, weights, biases, strict=True))
+    q, k, v = (t.unflatten(2, (heads, -1)).transpose(1, 2) for t in projected)
     mask = _attention_mask(given, q)
     dropout = given.get("dropout_p", 0.0) if given.get("training", True) else 0.0
     shares = None
@@ -61,8 +60,8 @@ def attention_in_parts(*args: Any, **named: Any) -> tuple[Tensor, Tensor | None]
         heard = torch.matmul(shares, v)
     else:
         heard = F.scaled_dot_product_attention(q, k, v, mask, dropout)
-    joined = heard.permute(2, 0, 1, 3).reshape(query.shape[0], query.shape[1], -1)
-    output = F.linear(joined, given["out_proj_weight"], given.get("out_proj_bias"))
+    joined = heard.transpose(1, 2).flatten(2)
+    output = F.linear(joined, given["out_proj_weight"], given.get("out_proj_bias")).transpose(0, 1)
     if shares is not None and given.get("average_attn_weights", True):
         shares = shares.mean(1)
     return output, shares

@@ -221,6 +221,16 @@ class Operations:
         raise NotApplicableError("the network lacks a feature map (N, C, H, W) before its logits")
 
     @property
+    def about_the_head(self) -> str:
+        """What a reader should know if the outputs do not come from a layer, or an empty text."""
+        call = self.root.last
+        while call is not None and not call.is_layer and call.kind in {"other", "activation", "pool"}:
+            call = next((source for source in call.sources if not source.fixed), None)
+        if call is None or call.is_layer:
+            return ""
+        return f"the outputs are features of {call}, not of a linear map or convolution: are they logits?"
+
+    @property
     def blocks(self) -> tuple[str, ...]:
         """Names of the blocks of the network, in the order in which they ran.
 

@@ -160,7 +160,8 @@ class LayerGradients(Gradient):
 
     def note(self, value: Layers) -> str:
         """Say when there is nothing to rank by."""
-        return "" if any(gradient.any() for _, gradient in value) else NO_GRADIENT
+        reached = sum(bool(gradient.any()) for _, gradient in value)
+        return NO_GRADIENT if reached == 0 or (reached == 1 < len(value)) else ""
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ class Weights(Need):
         return {w.name: (state[w.name] if w.value is None else w.value).double() for w in operations.weights}
 
 
-NO_GRADIENT = "every gradient is zero: no path leads from the weights to the logits, or the last layer is zero"
+NO_GRADIENT = "no gradient reaches any layer but one at most: no path leads to the logits, or the last layer is zero"
 
 #: The backward pass of the mean cross entropy on the images.
 LOSS_PASS = Backward(DATA, CROSS_ENTROPY)

@@ -85,7 +85,7 @@ class Forward(Pass):
                 x = self.input(probe, made).requires_grad_(self.graph)
                 trace.inputs.append(x)
                 # A network may write into its input, which must not be a leaf of the graph.
-                logits = probe.logits(watch.run(probe.net, x.clone()))
+                logits = probe.logits(made.run(partial(watch.run, probe.net), x.clone()))
                 trace.outputs.append(finite(f"the output on {made}", logits))
                 probe.forwards += 1
         return trace

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .backward import Backward
 from .forward import Trace
@@ -23,9 +22,8 @@ class HessianProduct(Backward):
     def differentiate(self, trace: Trace, values: Tensor, leaves: list[Tensor], keep: bool) -> list[Tensor | None]:
         """Return the product for every leaf."""
         weights = list(trace.weights.values())
-        with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
-            first: Sequence[Tensor | None] = torch.autograd.grad(values, weights, create_graph=True, allow_unused=True)
-            product = sum(((g.detach() * g).sum() for g in first if g is not None), values.new_zeros(()))
-            if not product.requires_grad:
-                return [None] * len(leaves)
-            return list(torch.autograd.grad(product, leaves, retain_graph=keep, allow_unused=True))
+        first: Sequence[Tensor | None] = torch.autograd.grad(values, weights, create_graph=True, allow_unused=True)
+        product = sum(((g.detach() * g).sum() for g in first if g is not None), values.new_zeros(()))
+        if not product.requires_grad:
+            return [None] * len(leaves)
+        return list(torch.autograd.grad(product, leaves, retain_graph=keep, allow_unused=True))

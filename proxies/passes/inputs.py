@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -46,6 +46,10 @@ class Input:
             NotApplicableError: The images are too few or too small.
         """
         raise NotImplementedError
+
+    def run(self, net: Callable[[Tensor], Any], x: Tensor) -> Any:
+        """Run a network on the tensor."""
+        return net(x)
 
     def labels(self, y: Tensor) -> Tensor:
         """Return the labels of the images that the input holds."""
@@ -198,6 +202,19 @@ class Crops(Input):
         )
         windows = x.unfold(2, self.size, 1).unfold(3, self.size, 1)
         return _laid_out(windows[images, :, tops, lefts], x)
+
+    def run(self, net: Callable[[Tensor], Any], x: Tensor) -> Any:
+        """Run a network on the pieces.
+
+        Raises:
+            NotApplicableError: The network does not take images of that size.
+        """
+        try:
+            return net(x)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:  # shapes that do not fit
+            raise NotApplicableError(f"the network does not take images of {self.size} pixels ({error})") from None
 
 
 def _laid_out(made: Tensor, x: Tensor) -> Tensor:

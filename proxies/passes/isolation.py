@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 #: Dictionaries inside of a module that a pass may change.
 _INNER = ("_parameters", "_buffers", "_modules")
@@ -81,6 +82,7 @@ def neutral(x: Tensor) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # fused attention has no second derivative
         if torch.get_default_device() != torch.device("cpu"):
             stack.enter_context(torch.device(x.device))
         for kind in {"cpu", x.device.type}:
