@@ -21,7 +21,7 @@ from .operations.watch import Backend, Recorder
 from .passes.core import Need, Pass, chain, root
 from .passes.forward import Forward, Trace
 from .passes.inputs import Input
-from .passes.isolation import given_random_state, given_state, neutral, plain, state_of
+from .passes.isolation import Places, given_random_state, neutral, plain
 from .passes.taps import Tap, Tapped, bare
 
 
@@ -41,6 +41,7 @@ class Probe:
         forwards: Number of forward passes that have run; the record of the network does not count.
         backwards: Number of backward passes that have run.
         errors: Error by pass or need that failed.
+        places: Places of the parameters and buffers of the network.
 
     Raises:
         BatchError: The images, the labels or the network have a wrong shape or dtype.
@@ -57,7 +58,6 @@ class Probe:
         inputs: Mapping[str, Tensor] | None = None,
     ) -> None:
         _check_batch(x, y)
-        _check_network(net, x)
         self.net = plain(net)
         self.x = x
         self.y = y
@@ -66,7 +66,8 @@ class Probe:
         self.forwards = 0
         self.backwards = 0
         self.errors: dict[Need | Pass | bool, Exception] = {}
-        self.buffers = frozenset(name for name, _ in self.net.named_buffers())
+        self.places = Places(self.net)
+        _check_network(self.places, x)
         self._plan = dict.fromkeys(plan)
         self._operations: dict[bool, Operations] = {}
         self._results: dict[Pass, Any] = {}
@@ -148,7 +149,7 @@ class Probe:
 
     def state(self) -> dict[str, Tensor]:
         """Return copies of the parameters and buffers of the network by name."""
-        return state_of(self.net)
+        return self.places.state()
 
     def asked(self, source: Pass) -> list[Need]:
         """Return the planned needs of a pass."""
@@ -249,9 +250,9 @@ class Probe:
         x = self.x[:IMAGES] if len(self.x) >= IMAGES else torch.cat([self.x[:1]] * IMAGES)
         x = x.detach().clone()
         state = self.state()
-        recorder = Recorder(self.net, state, x)
+        recorder = Recorder(self.places, state, x)
         with (
-            given_state(self.net, state, training),
+            self.places.given(state, training),
             given_random_state(self.seed, x.device),
             recorder.modules_noted(),
             torch.no_grad(),
@@ -324,10 +325,10 @@ def _check_batch(x: Tensor, y: Tensor | None) -> None:
         raise BatchError(f"labels: expected ({len(x)},) int64, one per image, got {tuple(y.shape)} {y.dtype}")
 
 
-def _check_network(net: nn.Module, x: Tensor) -> None:
-    if any(nn.parameter.is_lazy(tensor) for tensor in (*net.parameters(), *net.buffers())):
+def _check_network(net: Places, x: Tensor) -> None:
+    if any(nn.parameter.is_lazy(tensor) for tensor in (*net.parameters.values(), *net.buffers.values())):
         raise BatchError("network: expected parameters with shapes, got lazy ones: run the network once on the images")
-    dtypes = {p.dtype for p in net.parameters() if p.is_floating_point()}
+    dtypes = {p.dtype for p in net.parameters.values() if p.is_floating_point()}
     if odd := dtypes - {x.dtype}:
         names = ", ".join(sorted(map(str, odd)))
         raise BatchError(f"network: expected the dtype of the images, {x.dtype}, got {names}: call .to({x.dtype})")

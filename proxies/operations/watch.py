@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,6 +19,14 @@ from .rules import BACKEND, BY_HAND, VIEWS, Args, Named, Rule, plain_name, rule_
 _MADE_BY = "_zcbench_call"
 
 Function = Callable[..., Any]
+
+
+class NamedNetwork(Protocol):
+    """A network with its parameters and modules by name."""
+
+    net: nn.Module
+    parameters: dict[str, Tensor]
+    modules: dict[str, nn.Module]
 
 
 class Watch(TorchFunctionMode):
@@ -54,23 +63,22 @@ class Recorder(Watch):
     """The mode that records a network.
 
     Args:
-        net: Network, whose parameters and buffers are those of `state`.
-        state: Tensors by name.
+        net: Network and the names of its parameters and buffers.
+        state: Tensors by name that lie in the places of parameters and buffers.
+        x: Images.
     """
 
-    def __init__(self, net: nn.Module, state: Mapping[str, Tensor], x: Tensor) -> None:
+    def __init__(self, net: NamedNetwork, state: Mapping[str, Tensor], x: Tensor) -> None:
         super().__init__()
         self.net = net
         self.calls: list[Call] = []
         self.layers: dict[str, tuple[list[Call], Tensor | None]] = {}
         self.uncovered: dict[str, dict[str, None]] = {}
-        self.inside = False  # a function whose operations are accounted for
         self.running = ""  # the name of the function without a rule that is running
-        self.stack = [ModuleCall("", net)]
+        self.stack = [ModuleCall("", net.net)]
         self.ordinals: dict[int, int] = {}
-        parameters = {name for name, _ in net.named_parameters()}
         for name, tensor in state.items():
-            kind = "parameter" if name in parameters else "buffer"
+            kind = "parameter" if name in net.parameters else "buffer"
             mark(tensor, Call(kind, name, shape=tuple(tensor.shape), fixed=True, weighted=kind == "parameter"))
         mark(x, Call("input", "input", shape=tuple(x.shape)))
 
@@ -97,18 +105,17 @@ class Recorder(Watch):
         if name in BY_HAND and not fixed:
             self._not_covered("norms", name)
         before, self.running = self.running, name
-        output = self._run(func, args, named, accounted=fixed or self.inside)
+        output = self._run(func, args, named, accounted=fixed)
         self.running = before
         if name not in {"__get__", "__set__"} or isinstance(output, Tensor):
             self._made("other", func, sources, output)
         return output
 
     def _run(self, func: Function, args: Args, named: Named, *, accounted: bool) -> Any:
-        before, self.inside = self.inside, accounted
-        try:
+        if not accounted:
             return func(*args, **named)
-        finally:
-            self.inside = before
+        with torch._C._DisableTorchDispatch():  # what runs inside is known, and need not be seen
+            return func(*args, **named)
 
     def _made(self, kind: str, func: Function, sources: tuple[Call, ...], output: Any, place: int = -1) -> Call:
         tensors = list(_tensors(output))
@@ -195,8 +202,6 @@ class Recorder(Watch):
 
     def ran(self, name: str) -> None:
         """Note an operation of the backend."""
-        if self.inside:
-            return
         for what, names in BACKEND.items():
             if name in names:
                 self._not_covered(what, self.running or name)
@@ -220,7 +225,7 @@ class Recorder(Watch):
                 run.last = made_by(output)
 
         handles = []
-        for name, module in self.net.named_modules():
+        for name, module in self.net.modules.items():
             if name:
                 handles.append(module.register_forward_pre_hook(before(name), with_kwargs=True))
                 handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=False))
@@ -250,7 +255,7 @@ class Recorder(Watch):
             root,
             {what: tuple(names) for what, names in self.uncovered.items()},
             tuple(order),
-            frozenset(order) - {name for name, _ in self.net.named_parameters()},
+            frozenset(order) - self.net.parameters.keys(),
         )
 
 

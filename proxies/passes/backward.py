@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +15,7 @@ from ...errors import NotApplicableError
 from .core import Need, Pass
 from .forward import DATA, Forward, Trace
 from .objectives import CROSS_ENTROPY, SUM, Objective
-from .taps import Tap, finite
+from .taps import Tap, all_finite, finite
 
 if typing.TYPE_CHECKING:
     from ..probe import Probe
@@ -160,8 +161,8 @@ class LayerGradients(Gradient):
 
     def note(self, value: Layers) -> str:
         """Say when there is nothing to rank by."""
-        reached = sum(bool(gradient.any()) for _, gradient in value)
-        return NO_GRADIENT if reached == 0 or (reached == 1 < len(value)) else ""
+        reached = islice((True for _, gradient in value if gradient.any()), min(2, len(value)))
+        return "" if len(list(reached)) == min(2, len(value)) else NO_GRADIENT
 
 
 @dataclass(frozen=True)
@@ -183,10 +184,9 @@ class ParameterGradients(Gradient):
         found = self.found(probe)
         trace: Trace = probe.result(self.of.forward)
         each = (len(trace.outputs[0]),) if self.of.objective.per_image else ()
-        return {
-            name: finite(f"the gradient of {name}", or_zeros(found.parameters[name], leaf, each))
-            for name, leaf in trace.parameters.items()
-        }
+        gradients = {name: or_zeros(found.parameters[name], leaf, each) for name, leaf in trace.parameters.items()}
+        all_finite("the gradient of ", gradients)
+        return gradients
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from . import inputs
 from .core import Need, Pass
 from .inits import INITS
 from .inputs import Input
-from .isolation import given_random_state, given_state
-from .taps import Place, Tap, Watched, errors_kept, finite
+from .isolation import given_random_state
+from .taps import Place, Tap, Watched, all_finite, errors_kept, finite
 
 if typing.TYPE_CHECKING:
     from ..probe import Probe
@@ -71,14 +71,13 @@ class Forward(Pass):
             operations.covered("norms", "every norm has to be bypassed")
         state = self.state(probe, operations)
         trace = Trace(operations, state)
-        for name, tensor in state.items():
-            if name in trace.parameters:
-                tensor.requires_grad_(self.graph and tensor.is_floating_point())
+        for tensor in trace.parameters.values():
+            tensor.requires_grad_(self.graph and tensor.is_floating_point())
         watch = Running(self, trace, probe.errors, probe.charged)
         with (
-            given_state(probe.net, state, self.training),
+            probe.places.given(state, self.training),
             given_random_state(probe.seed, probe.x.device),
-            watch.installed(probe.net, probe.taps_on(self)),
+            watch.installed(probe.places.modules, probe.taps_on(self)),
             torch.set_grad_enabled(self.graph),
         ):
             for made in self.inputs:
@@ -95,9 +94,7 @@ class Forward(Pass):
         with torch.no_grad():
             given = {**probe.state(), **{w.name: w.value.clone() for w in operations.weights if w.value is not None}}
             state = INITS[self.init](operations, given, torch.Generator(device="cpu").manual_seed(probe.seed))
-            for name in state:
-                if name not in probe.buffers:
-                    finite(name, state[name])
+            all_finite("", {name: tensor for name, tensor in state.items() if name not in probe.places.buffers})
             if self.dtype is not None:
                 state = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in state.items()}
         return {name: tensor.detach() for name, tensor in state.items()}
@@ -213,9 +210,8 @@ class Running(Substituting):
         self.at: dict[int, list[tuple[Tap, Call]]] = {}
 
     @contextlib.contextmanager
-    def installed(self, net: nn.Module, taps: list[Tap]) -> Iterator[None]:
+    def installed(self, modules: Mapping[str, nn.Module], taps: list[Tap]) -> Iterator[None]:
         """Find the places of taps, and put hooks on modules that are tapped."""
-        modules = dict(net.named_modules())
         handles: list[RemovableHandle] = []
         try:
             for tap in taps:

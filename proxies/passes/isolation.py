@@ -17,41 +17,61 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 _INNER = ("_parameters", "_buffers", "_modules")
 
 
-def state_of(net: nn.Module) -> dict[str, Tensor]:
-    """Return copies of parameters and buffers by name, in the order of definition; a shared one has one name."""
-    with torch.inference_mode(False), torch.no_grad():
-        named = (*net.named_parameters(), *net.named_buffers())
-        return {name: tensor.detach().clone() for name, tensor in named}
-
-
-@contextlib.contextmanager
-def given_state(net: nn.Module, state: Mapping[str, Tensor], training: bool) -> Iterator[None]:
-    """Put tensors into the places of parameters and buffers and set the mode; restore all attributes afterwards.
+class Places:
+    """The places in a network where parameters and buffers lie.
 
     A tensor goes to every place that held the same parameter, so tied weights and modules of two names stay tied.
+
+    Attributes:
+        net: Network.
+        parameters: Parameters by name, in the order of definition; a shared one has one name.
+        buffers: Buffers by name.
+        modules: Modules by name; a module of two names has one here.
     """
-    names = {id(tensor): name for name, tensor in (*net.named_parameters(), *net.named_buffers())}
-    modules = list(net.modules())
-    saved = [(m, dict(m.__dict__), {key: dict(m.__dict__[key]) for key in _INNER}) for m in modules]
-    copies: dict[int, Tensor] = {}
-    try:
-        for module, attributes, _ in saved:
-            for held in (module._parameters, module._buffers):
-                for key, tensor in held.items():
-                    if tensor is not None:
-                        held[key] = state[names[id(tensor)]]  # type: ignore[assignment]
-            for key, value in attributes.items():
-                if isinstance(value, Tensor):  # a cache that a forward may write into
-                    module.__dict__[key] = copies.setdefault(id(value), value.detach().clone())
-            module.__dict__["training"] = training
-        yield
-    finally:
-        for module, attributes, inner in saved:
-            module.__dict__.clear()
-            module.__dict__.update(attributes)
-            for key, held in inner.items():
-                module.__dict__[key].clear()
-                module.__dict__[key].update(held)
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = net
+        self.parameters: dict[str, Tensor] = dict(net.named_parameters())
+        self.buffers = dict(net.named_buffers())
+        self.modules = dict(net.named_modules())
+        names = {id(tensor): name for name, tensor in (*self.parameters.items(), *self.buffers.items())}
+        self._places = [
+            (held, key, names[id(tensor)])
+            for module in self.modules.values()
+            for held in (module._parameters, module._buffers)
+            for key, tensor in held.items()
+            if tensor is not None
+        ]
+
+    def state(self) -> dict[str, Tensor]:
+        """Return copies of parameters and buffers by name."""
+        with torch.inference_mode(False), torch.no_grad():
+            return {name: tensor.detach().clone() for name, tensor in (*self.parameters.items(), *self.buffers.items())}
+
+    @contextlib.contextmanager
+    def given(self, state: Mapping[str, Tensor], training: bool) -> Iterator[None]:
+        """Put tensors into the places and set the mode of all modules; restore all attributes afterwards."""
+        saved = [
+            (m.__dict__, m.__dict__.copy(), [(m.__dict__[key], m.__dict__[key].copy()) for key in _INNER])
+            for m in self.modules.values()
+        ]
+        copies: dict[int, Tensor] = {}
+        try:
+            for held, key, name in self._places:
+                held[key] = state[name]
+            for attributes, before, _ in saved:
+                for key, value in before.items():
+                    if isinstance(value, Tensor):  # a cache that a forward may write into
+                        attributes[key] = copies.setdefault(id(value), value.detach().clone())
+                attributes["training"] = training
+            yield
+        finally:
+            for attributes, before, inner in saved:
+                attributes.clear()
+                attributes.update(before)
+                for held, content in inner:
+                    held.clear()
+                    held.update(content)
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ from torch.func import grad, jacrev, vmap
 from ...errors import NotApplicableError
 from .core import Need, Pass
 from .forward import Forward, Substituting
-from .isolation import given_random_state, given_state
+from .isolation import given_random_state
 from .objectives import ALL, Objective
-from .taps import errors_kept, finite
+from .taps import all_finite, errors_kept
 
 if typing.TYPE_CHECKING:
     from ..probe import Probe
@@ -73,7 +73,7 @@ class PerImage(Pass):
             }
             # A network that counts its batches may not write into what it shares with other images.
             watch.state = state | whole | {name: state[name].clone() for name in operations.buffers}
-            with given_state(probe.net, watch.state, forward.training):
+            with probe.places.given(watch.state, forward.training):
                 logits = probe.logits(watch.run(probe.net, image[None]))
             if objective.labels:
                 probe.check_label(highest, logits.shape[1])
@@ -93,8 +93,7 @@ class PerImage(Pass):
         for start in range(0, len(x), IMAGES_AT_ONCE):
             some = slice(start, start + IMAGES_AT_ONCE)
             found: dict[str, Tensor] = self._vectorised(probe, differentiate, leaves, x[some], y[some])
-            for name, gradient in found.items():
-                finite(f"the gradient of {name}", gradient)
+            all_finite("the gradient of ", found)
             for need in needs:
                 if need not in probe.errors:
                     with errors_kept(probe.errors, need), probe.charged(need):

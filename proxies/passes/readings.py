@@ -34,7 +34,7 @@ class Parameters(Need):
 
     def value(self, probe: Probe) -> dict[str, Tensor]:
         """Return the parameters."""
-        return {name: tensor for name, tensor in probe.state().items() if name not in probe.buffers}
+        return {name: tensor for name, tensor in probe.state().items() if name not in probe.places.buffers}
 
 
 @dataclass(frozen=True)
