@@ -58,6 +58,8 @@ def naswot(codes: Tapped = reads(CODES)) -> float:
     Deviation: the authors choose modules by the letters "ReLU" in the class name. This also finds the ReLU-Conv-BN
     containers of the benchmark and counts every ReLU but the last twice. Here each ReLU counts once.
     """
+    if len({agreements.shape for _, agreements in codes}) > 1:
+        raise NotApplicableError("the operations see different numbers of images, since images consist of tiles")
     kernel = torch.stack([agreements for _, agreements in codes]).sum(0)
     return float(torch.linalg.slogdet(kernel).logabsdet)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..errors import NotApplicableError
 from .jacob_cov import correlations
 from .passes import LOSS_PASS, OPERATIONS, Call, Operations, Tap, Tapped
 from .passes.taps import Place, relus
@@ -35,6 +36,8 @@ def wrcor(responses: Tapped = reads(RESPONSES), operations: Operations = reads(O
     the benchmark too. Here each ReLU counts once.
     """
     names = operations.blocks
+    if len({response.shape for _, response in responses}) > 1:
+        raise NotApplicableError("the ReLUs see different numbers of images, since images consist of tiles")
     total = torch.zeros_like(responses[0][1])
     seen = False
     for place, response in responses:

@@ -6,6 +6,7 @@ count the calls as they run and find each in the record by its place.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -70,11 +71,6 @@ class Call:
         return f"{self.name} in {self.module}" if self.module else self.name
 
     @property
-    def batched(self) -> bool:
-        """Whether the first dimension of the output is that of the images."""
-        return self.shape[:1] == (IMAGES,)
-
-    @property
     def outputs(self) -> int:
         """Number of channels of the output of a layer."""
         return self.shape[1] if self.kind == "convolution" else self.shape[-1]
@@ -96,10 +92,12 @@ class ModuleCall:
         first: Call that made its first input.
         last: Call that made its output, None if this is no tensor.
         works: Whether it called an operation by itself.
+        order: Position among all runs.
     """
 
     name: str
     module: nn.Module = field(repr=False)
+    order: int = 0
     children: list[ModuleCall] = field(default_factory=list, repr=False)
     first: Call | None = None
     last: Call | None = None
@@ -220,6 +218,15 @@ class Operations:
             queue += [source for source in call.sources if source.kind not in {"parameter", "buffer", "constant"}]
         raise NotApplicableError("the network lacks a feature map (N, C, H, W) before its logits")
 
+    @functools.cached_property
+    def rows(self) -> int:
+        """Number of rows that the first layer gives, one per image or one per tile of an image."""
+        return next((call.shape[0] for call in self.running if call.is_layer and call.shape), IMAGES)
+
+    def is_by_image(self, call: Call) -> bool:
+        """Tell whether the first dimension of an output is that of the images, or of the tiles that they consist of."""
+        return call.shape[:1] in {(IMAGES,), (self.rows,)}
+
     @property
     def about_the_head(self) -> str:
         """What a reader should know if the outputs do not come from a layer, or an empty text."""
@@ -234,15 +241,24 @@ class Operations:
     def blocks(self) -> tuple[str, ...]:
         """Names of the blocks of the network, in the order in which they ran.
 
-        Sequences of modules, and stages that do nothing but to run such a sequence, are taken apart. The blocks are
-        the parts that have parts themselves. If there are fewer than two, they are the members of the longest sequence
-        of modules.
+        Sequences of modules, and stages that do nothing but to run such a sequence, are taken apart. Of the parts that
+        have parts themselves, those of the classes of the longest run count, and all other members of their sequences.
+        If there are fewer than two, the blocks are the members of the longest sequence of modules.
 
         Raises:
             NotApplicableError: The network has no sequence of two modules.
         """
-        parts = _parts(self.root, _working_classes(self.root))
-        found = list(dict.fromkeys(part.name for part in parts if _is_composite(part)))
+        runs = list(_runs(self.root, _working_classes(self.root)))
+        longest = max(runs, key=lambda run: sum(map(_is_composite, run[1])), default=(self.root, []))[1]
+        classes = {type(part.module) for part in longest if _is_composite(part)}
+        parts = [
+            part
+            for parent, members in runs
+            for part in members
+            if _is_block(part, classes)
+            or (_is_sequence(parent.module) and any(_is_block(member, classes) for member in members))
+        ]
+        found = list(dict.fromkeys(part.name for part in sorted(parts, key=lambda part: part.order)))
         return tuple(found) if len(found) > 1 else _longest_sequence(self.root.module)
 
     @property
@@ -292,10 +308,16 @@ def _working_classes(run: ModuleCall) -> set[type[nn.Module]]:
     return found
 
 
-def _parts(run: ModuleCall, working: set[type[nn.Module]], root: bool = True) -> list[ModuleCall]:
-    if not root and not _takes_apart(run, working):
-        return [run]
-    return [part for child in run.children for part in _parts(child, working, root=False)]
+def _runs(run: ModuleCall, working: set[type[nn.Module]]) -> Iterator[tuple[ModuleCall, list[ModuleCall]]]:
+    """Yield the root, each sequence and each stage with those of its parts that are not taken apart."""
+    apart = [child for child in run.children if _takes_apart(child, working)]
+    yield run, [child for child in run.children if child not in apart]
+    for child in apart:
+        yield from _runs(child, working)
+
+
+def _is_block(part: ModuleCall, classes: set[type[nn.Module]]) -> bool:
+    return _is_composite(part) and type(part.module) in classes
 
 
 def _takes_apart(run: ModuleCall, working: set[type[nn.Module]]) -> bool:

@@ -76,6 +76,7 @@ class Recorder(Watch):
         self.uncovered: dict[str, dict[str, None]] = {}
         self.running = ""  # the name of the function without a rule that is running
         self.stack = [ModuleCall("", net.net)]
+        self.runs = 0
         self.ordinals: dict[int, int] = {}
         for name, tensor in state.items():
             kind = "parameter" if name in net.parameters else "buffer"
@@ -212,7 +213,8 @@ class Recorder(Watch):
 
         def before(name: str) -> Callable[[nn.Module, Any, Any], None]:
             def hook(module: nn.Module, args: Args, named: Named) -> None:
-                run = ModuleCall(name, module)
+                self.runs += 1
+                run = ModuleCall(name, module, self.runs)
                 run.first = next((made_by(t) for t in _tensors((args, named))), None)
                 self.stack[-1].children.append(run)
                 self.stack.append(run)

@@ -222,7 +222,7 @@ class Running(Substituting):
                     for place in places:
                         if isinstance(place, str):
                             handles.append(self._hook(tap, place, modules[place]))
-                        elif not place.batched:
+                        elif not self.operations.is_by_image(place):
                             raise NotApplicableError(f"{place}: the first dimension is not that of the images")
                         else:
                             self.at.setdefault(place.place, []).append((tap, place))
