@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from . import __version__
-from .cli import check, data, evolve, leaderboard, run, score
+from .cli import check, check_proxy, data, evolve, leaderboard, run, score
 from .cli import list as list_
 from .cli.parser import main_parser, parse
 from .errors import ZcbenchError, one_line
@@ -17,6 +17,7 @@ COMMANDS = {
     "run": run,
     "leaderboard": leaderboard,
     "check": check,
+    "check-proxy": check_proxy,
     "score": score,
     "list": list_,
     "data": data,

@@ -41,6 +41,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     """Run the studies and print their rankings."""
     from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from ..bench.report.tracking import track
+    from ..bench.results.failures import failures
     from ..bench.results.ranking import select, summarise
     from ..bench.scoring.runner import run
     from ..bench.scoring.store import Store
@@ -59,6 +60,8 @@ def main(parsed: Sequence[Namespace]) -> int:
             show(terminal(found, study.truth.label))
         elif form == "svg":
             print(as_svg(terminal(found, study.truth.label)))
+        for line in failures(rows):
+            print(f"zcbench: {line}", file=sys.stderr)
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
     if rankings and form == "csv":

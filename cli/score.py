@@ -56,9 +56,10 @@ def main(parsed: Sequence[Namespace]) -> int:
     programs = register_programs(given.program)
     proxies = only_proxies([*listed(given.proxies), *programs] if given.proxies else PROXIES)
     images = DATASETS[given.dataset](data_folder(given.data))
-    net = _network(given, images)
+    net, memory_format = _network(given, images)
     batch = images.probe_batch(given.batch_size, given.seed)
-    scores = score_all(net, batch.x, batch.y, proxies, seed=given.seed)
+    x = batch.x.contiguous(memory_format=memory_format)
+    scores = score_all(net, x, batch.y, proxies, seed=given.seed)
     if given.json:
         values = [vars(s) | {"value": s.value if s.status == "ok" else None} for s in scores]
         print(json.dumps({"batch_hash": batch.hash, "seed": given.seed, "scores": values}, indent=1))

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from ..errors import BatchError, NotApplicableError
 from .operations.calls import IMAGES, Operations
-from .operations.watch import Backend, Recorder
+from .operations.isolation import Places, neutral, plain
+from .operations.record import record
 from .passes.core import Need, Pass, chain, root
 from .passes.forward import Forward, Trace
 from .passes.inputs import Input
-from .passes.isolation import Places, given_random_state, neutral, plain
 from .passes.taps import Tap, Tapped, bare
 
 
@@ -248,19 +248,9 @@ class Probe:
     def _record(self, training: bool) -> Operations:
         """Run the network on two images and see all operations."""
         x = self.x[:IMAGES] if len(self.x) >= IMAGES else torch.cat([self.x[:1]] * IMAGES)
-        x = x.detach().clone()
-        state = self.state()
-        recorder = Recorder(self.places, state, x)
-        with (
-            self.places.given(state, training),
-            given_random_state(self.seed, x.device),
-            recorder.modules_noted(),
-            torch.no_grad(),
-            Backend(recorder),
-            recorder,
-        ):
-            output = self.net(x)
-        return recorder.finish(self.logits(output), state)
+        operations, output = record(self.places, x, training=training, seed=self.seed)
+        self.logits(output)
+        return operations
 
     def _once(self, source: Pass) -> Any:
         """Run a pass, and keep its error; the error is raised again if the pass is needed again."""

@@ -6,7 +6,6 @@ import functools
 import inspect
 import json
 import math
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from torch import Tensor, nn
 
 from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
 from ..registry import Registry
+from .operations.isolation import neutral, random_state, random_state_kept
 from .passes.core import Need, Pass, chain
-from .passes.isolation import global_random_state, neutral
 from .passes.taps import bare
 from .probe import Probe
 
@@ -38,7 +37,7 @@ class Read:
 
 
 def reads(need: Need) -> Any:
-    """Say what a parameter of a proxy is given: `def snip(layers: Layers = reads(LOSS)) -> float`.
+    """Say what a parameter of a proxy is given, as in `def snip(layers: Layers = reads(LOSS)) -> float`.
 
     Raises:
         TypeError: This is no need.
@@ -298,17 +297,12 @@ def _computed(probe: Probe, proxy: Proxy) -> float:
         ProxyError: The proxy returned no number, wrote into what it was given, or drew from a global generator.
     """
     values = {name: probe.read(need) for name, need in proxy.given.items()}
-    tensors = list(_tensors(values))
+    tensors = list(tensors_in(values))
     versions = [tensor._version for tensor in tensors]
-    random_state = global_random_state()
-    python, numpy, of_torch = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    try:
+    before = random_state()
+    with random_state_kept():
         result: Any = proxy.function(**values)
-        drew = global_random_state() != random_state
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(of_torch)
+        drew = random_state() != before
     if any(tensor._version != version for tensor, version in zip(tensors, versions, strict=True)):
         probe.drop(proxy.needs)
         raise ProxyError("the proxy wrote into a tensor that it was given: work on a copy, as in `w = w.clone()`")
@@ -330,12 +324,13 @@ def _note(probe: Probe, proxy: Proxy, value: float) -> str:
     return next(filter(None, notes), "")
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
+def tensors_in(values: Any) -> Iterator[Tensor]:
+    """Yield the tensors in lists, tuples and mappings."""
     if isinstance(values, Tensor):
         yield values
     elif isinstance(values, Mapping):
         for value in values.values():
-            yield from _tensors(value)
+            yield from tensors_in(value)
     elif isinstance(values, (list, tuple)):
         for value in values:
-            yield from _tensors(value)
+            yield from tensors_in(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import nn
 
 from ..datasets.files.registry import find
@@ -29,6 +30,7 @@ OPERATIONS = (
 class DartsCells(ListedSpace):
     """Networks of two DARTS cells, all of one width and depth. A text is the genotype as DARTS prints it."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     style: Style
     width: int
     depth = 8

@@ -115,6 +115,7 @@ def _weights(stage: int, inputs: int, outputs: int) -> tuple[int, int]:
 class NatsBenchSize(Space):
     """The size space of NATS-Bench. The digits of an index in base eight stand for the five widths."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nats_sss"
     size = len(WIDTHS) ** _STAGES
     paper = "Dong et al., NATS-Bench, TPAMI 2021"

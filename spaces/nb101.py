@@ -251,6 +251,7 @@ def _blocks(spec: Spec, image_size: int) -> Iterator[Block]:
 class NasBench101(ListedSpace):
     """NAS-Bench-101: the networks in the user's table. Any other cell can be built from its text."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nb101"
     paper = "Ying et al., NAS-Bench-101, ICML 2019"
     # The file does not say what its accuracies are. Each is a whole number of 9,984 images, so none is a mean over

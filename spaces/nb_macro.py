@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from ..datasets.files.registry import find
@@ -145,6 +146,7 @@ def _build(layer: Layer) -> nn.Module:
 class NasBenchMacro(Space):
     """NAS-Bench-Macro. An index is the eight digits, read as a number of base three."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nb_macro"
     size = 3**_LAYERS
     paper = "Su et al., Prioritized Architecture Sampling with Monto-Carlo Tree Search, CVPR 2021"

@@ -7,16 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from ..datasets.files.registry import data_folder
 from ..datasets.tasks import Task
 from ..errors import ArchitectureError, ConfigError, bad_architecture, unknown_name
+from ..proxies.operations.isolation import Places
+from ..proxies.operations.record import record
 from ..registry import Registry
 from .table import Table
 
@@ -55,6 +57,8 @@ class Space(ABC):
     paper: str
     #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default.
     truths: Mapping[str, Mapping[str, str]]
+    #: Memory layout of the images that its networks are scored on.
+    memory_format: torch.memory_format = torch.contiguous_format
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_folder(folder)
@@ -101,19 +105,11 @@ class Space(ABC):
 
         Multiply-accumulates are counted as by the proxy `macs`: a bias counts as one operation per output.
         """
-        macs = 0
-
-        def count(layer: nn.Module, _: Any, output: Tensor) -> None:
-            nonlocal macs
-            weight, bias = layer.get_parameter("weight"), layer._parameters["bias"]
-            macs += output.numel() * (weight[0].numel() + (bias is not None))
-
-        with torch.device("meta"), torch.no_grad():
-            network = self.network(architecture, task).eval()
-            for module in network.modules():
-                if isinstance(module, nn.Conv2d | nn.Linear):
-                    module.register_forward_hook(count)
-            network(torch.empty(1, *task.shape))
+        with torch.device("meta"):
+            network = self.network(architecture, task)
+        x = torch.empty(1, *task.shape, device="meta")
+        operations, _ = record(Places(network), x, training=False)
+        macs = sum(call.products + call.additions for call in operations.running)
         return Sizes(sum(parameter.numel() for parameter in network.parameters()), macs)
 
     def params(self, architecture: str, task: Task) -> int:

@@ -141,8 +141,7 @@ class _Scorer(pl.LightningModule):
 
     def predict_step(self, job: Job, batch_idx: int) -> int:
         assert self.writer is not None
-        with torch.enable_grad(), _exact_cuda():
-            rows = list(self._rows(job))
+        rows = list(self._rows(job))
         self.writer.add(rows)
         if self.trainer.received_sigterm:  # Lightning notes the signal and continues to predict
             raise SystemExit(128 + signal.SIGTERM)
@@ -157,7 +156,8 @@ class _Scorer(pl.LightningModule):
                 batch = study.batches[work.batch_size, seed]
                 proxies = [PROXIES[name] for name in work.proxies if name not in known]
                 y = None if batch.y is None else batch.y.to(self.device)
-                scores = {s.proxy: s for s in score_all(net, batch.x.to(self.device, precision), y, proxies, seed=seed)}
+                x = batch.x.to(self.device, precision, memory_format=study.space.memory_format)
+                scores = {s.proxy: s for s in score_all(net, x, y, proxies, seed=seed)}
                 # A score that is the same for every batch is computed once.
                 known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
                 for name in work.proxies:
@@ -251,13 +251,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _exact_cuda() -> Iterator[None]:
-    """Switch off the GPU settings that make float32 less exact, or different from run to run."""
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        yield
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Recipe:
         lower: Names of the proxies of which a lower score is better.
         aggregates: Names of the aggregates, whose scores are computed from those of the proxies.
         batch_sizes: Batch sizes of the configuration; empty for the batch size of the protocol of each proxy.
+        content: Digest of the user's own code behind a score, by proxy; proxies without such code are left out.
     """
 
     space: str
@@ -63,6 +64,7 @@ class Recipe:
     aggregates: tuple[str, ...]
     batch_sizes: tuple[int, ...]
     resamples: int
+    content: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seeds(self) -> list[int]:
@@ -90,7 +92,7 @@ class Recipe:
             work.seed,
             proxy,
             self.versions[proxy],
-            self.protocol,
+            f"{self.protocol} own {self.content[proxy]}" if proxy in self.content else self.protocol,
             self.device,
         )
 
@@ -116,7 +118,8 @@ def from_document(document: Mapping[str, Any], where: str) -> Recipe:
         ResultsError: A part is missing or of another kind.
     """
     try:
-        values = {field.name: document[field.name] for field in dataclasses.fields(Recipe)}
+        values = {each.name: document[each.name] for each in dataclasses.fields(Recipe) if each.name != "content"}
+        values["content"] = {str(k): str(v) for k, v in document.get("content", {}).items()}
         values["accuracies"] = {str(k): np.nan if v is None else float(v) for k, v in values["accuracies"].items()}
         values["work"] = tuple(Work(int(w["seed"]), int(w["batch_size"]), tuple(w["proxies"])) for w in values["work"])
         batches = ((*map(int, k.split("/")), str(v)) for k, v in values["batches"].items())

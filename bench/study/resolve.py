@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from ...content import content_of
 from ...datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
 from ...errors import ConfigError
 from ...plugins import load
@@ -100,6 +101,11 @@ class Study:
             aggregates=tuple(card.name for card in self.aggregates),
             batch_sizes=tuple(listed(self.config.batch_sizes)),
             resamples=self.config.resamples,
+            content={
+                proxy.name: digest
+                for proxy in self.proxies
+                if (digest := content_of(proxy.function, self.space, self.images))
+            },
         )
 
 

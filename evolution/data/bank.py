@@ -178,7 +178,8 @@ class _Job:
         collection = recipe["collection"]
         try:
             net = self.space.build(recipe["architecture"], self.task, recipe["seed"])
-            probe = Probe(net, self.x, seed=recipe["seed"], plan=needs(collection=collection))
+            x = self.x.contiguous(memory_format=self.space.memory_format)
+            probe = Probe(net, x, seed=recipe["seed"], plan=needs(collection=collection))
             statistics = collect(probe, collection=collection)
         except Exception as error:  # a network that fails must not stop the others
             expected = isinstance(error, NotApplicableError | NotFiniteError)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 from .rules import Args, Named
 
@@ -47,7 +47,7 @@ def attention_in_parts(*args: Any, **named: Any) -> tuple[Tensor, Tensor | None]
     biases = (None, None, None) if bias is None else bias.chunk(3)
     # Images come first, as passes expect of an activation.
     sequences = (t.transpose(0, 1) for t in (query, key, value))
-    projected = (F.linear(x, w, b) for x, w, b in zip(sequences, weights, biases, strict=True))
+    projected = (functional.linear(x, w, b) for x, w, b in zip(sequences, weights, biases, strict=True))
     q, k, v = (t.unflatten(2, (heads, -1)).transpose(1, 2) for t in projected)
     mask = _attention_mask(given, q)
     dropout = given.get("dropout_p", 0.0) if given.get("training", True) else 0.0
@@ -56,12 +56,12 @@ def attention_in_parts(*args: Any, **named: Any) -> tuple[Tensor, Tensor | None]
         scores = torch.matmul(q / math.sqrt(q.shape[-1]), k.transpose(-2, -1))
         shares = torch.softmax(scores if mask is None else scores + mask, -1)
         if dropout:
-            shares = F.dropout(shares, dropout)
+            shares = functional.dropout(shares, dropout)
         heard = torch.matmul(shares, v)
     else:
-        heard = F.scaled_dot_product_attention(q, k, v, mask, dropout)
+        heard = functional.scaled_dot_product_attention(q, k, v, mask, dropout)
     joined = heard.transpose(1, 2).flatten(2)
-    output = F.linear(joined, given["out_proj_weight"], given.get("out_proj_bias")).transpose(0, 1)
+    output = functional.linear(joined, given["out_proj_weight"], given.get("out_proj_bias")).transpose(0, 1)
     if shares is not None and given.get("average_attn_weights", True):
         shares = shares.mean(1)
     return output, shares

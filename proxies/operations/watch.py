@@ -237,10 +237,10 @@ class Recorder(Watch):
             for handle in handles:
                 handle.remove()
 
-    def finish(self, output: Tensor, defined: Iterable[str]) -> Operations:
+    def finish(self, output: object, defined: Iterable[str]) -> Operations:
         """Return the record."""
         root = self.stack[0]
-        root.last = made_by(output)
+        root.last = made_by(output) if isinstance(output, Tensor) else None
         order = {name: place for place, name in enumerate(defined)}
 
         def first_defined(item: tuple[str, tuple[list[Call], Tensor | None]]) -> int:

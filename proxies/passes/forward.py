@@ -15,13 +15,13 @@ from torch.utils.hooks import RemovableHandle
 
 from ...errors import NotApplicableError
 from ..operations.calls import Call, Operations
+from ..operations.isolation import given_random_state
 from ..operations.rules import Args, Named, Rule, plain_name, writes
 from ..operations.watch import Function, Watch
 from . import inputs
 from .core import Need, Pass
 from .inits import INITS
 from .inputs import Input
-from .isolation import given_random_state
 from .taps import Place, Tap, Watched, all_finite, errors_kept, finite
 
 if typing.TYPE_CHECKING:

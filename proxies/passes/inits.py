@@ -1,7 +1,7 @@
 """The initialisations of a pass: functions from the record of a network and its tensors to other tensors.
 
-Random initialisations draw on the CPU, in the order in which the weights are defined, from a generator with the seed of
-the probe. So a score does not depend on the device, nor on what ran before. A weight is what an operation uses, whatever
+Random initialisations draw on the CPU, in the order in which the weights are defined, from a generator with the seed
+of the probe. So a score does not depend on the device, nor on what ran before. A weight is what an operation uses, whatever
 it is called and however it is parametrised.
 """
 

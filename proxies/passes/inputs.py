@@ -37,6 +37,7 @@ class Input:
 
     @property
     def reads(self) -> frozenset[str]:
+        """What it is made from."""
         return frozenset()
 
     def make(self, batch: Batch) -> Tensor:
@@ -68,6 +69,7 @@ class Images(Input):
 
     @property
     def reads(self) -> frozenset[str]:
+        """What it is made from."""
         return frozenset({"data"})
 
     def make(self, batch: Batch) -> Tensor:
@@ -127,6 +129,7 @@ class Noise(Input):
 
     @property
     def reads(self) -> frozenset[str]:
+        """What it is made from."""
         return frozenset({"noise"})
 
     def make(self, batch: Batch) -> Tensor:
@@ -146,6 +149,7 @@ class Scaled(Input):
 
     @property
     def reads(self) -> frozenset[str]:
+        """What it is made from."""
         return self.of.reads
 
     def make(self, batch: Batch) -> Tensor:
@@ -162,6 +166,7 @@ class Sum(Input):
 
     @property
     def reads(self) -> frozenset[str]:
+        """What it is made from."""
         return self.first.reads | self.second.reads
 
     def make(self, batch: Batch) -> Tensor:
@@ -187,6 +192,7 @@ class Crops(Input):
 
     @property
     def reads(self) -> frozenset[str]:
+        """What it is made from."""
         return frozenset({"data"})
 
     def make(self, batch: Batch) -> Tensor:

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
 from ...errors import NotApplicableError
+from ..operations.isolation import given_random_state
 from .core import Need, Pass
 from .forward import Forward, Substituting
-from .isolation import given_random_state
 from .objectives import ALL, Objective
 from .taps import all_finite, errors_kept
 

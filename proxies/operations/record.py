@@ -1,0 +1,34 @@
+"""The record of a network: one run on a few images, of which every operation is seen."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .calls import Operations
+from .isolation import Places, given_random_state
+from .watch import Backend, Recorder
+
+
+def record(net: Places, x: Tensor, *, training: bool, seed: int = 0) -> tuple[Operations, object]:
+    """Run a network and return its operations and its output; the network does not change.
+
+    Args:
+        net: Network.
+        x: Images, a few of them.
+        training: Whether modules are in train mode.
+        seed: Seed of what the network draws.
+    """
+    x = x.detach().clone()
+    state = net.state()
+    recorder = Recorder(net, state, x)
+    with (
+        net.given(state, training),
+        given_random_state(seed, x.device),
+        recorder.modules_noted(),
+        torch.no_grad(),
+        Backend(recorder),
+        recorder,
+    ):
+        output = net.net(x)
+    return recorder.finish(output, state), output
