@@ -53,7 +53,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     load([given.file])
     proxies = [PROXIES[name] for name in PROXIES if name not in known]
     if not proxies:
-        raise ConfigError(f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register")
+        raise ConfigError(
+            f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register"
+        )
     folder = data_folder(given.data)
     space, images = SPACES[given.space](folder), DATASETS[given.dataset](folder)
     indices = space.sample(given.networks, given.seed)
@@ -102,7 +104,7 @@ def _summary(report: Report, accuracies: tuple[str, list[float]] | None) -> dict
         "findings": [{"check": f.check, "fault": f.fault} for f in report.findings],
         "networks": len(report.scores),
     }
-    if accuracies is not None:
+    if accuracies is not None and not report.faults:
         label, truth = accuracies
         sign = 1.0 if PROXIES[report.proxy].direction == "higher" else -1.0
         values = sign * np.array([score.value for score in report.scores])
@@ -127,4 +129,5 @@ def _print(summary: dict[str, Any]) -> None:
         shown.add_row(finding["check"], finding["fault"] or "holds")
     show(shown)
     if summary.get("tau") is not None:
-        print(f"tau {summary['tau']:.3f}, rho {summary['rho']:.3f} with {summary['accuracy']} on {summary['ranked']} networks")
+        accuracy, ranked = summary["accuracy"], summary["ranked"]
+        print(f"tau {summary['tau']:.3f}, rho {summary['rho']:.3f} with {accuracy} on {ranked} networks")

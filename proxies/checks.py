@@ -103,6 +103,8 @@ def _without_number(scores: Sequence[Score]) -> str:
 
 def _constant(scores: Sequence[Score]) -> str:
     values = {score.value for score in scores if score.status == "ok"}
+    if not values:
+        return "there is no score"
     return f"all {len(scores)} scores are {values.pop():.6g}" if len(values) == 1 < len(scores) else ""
 
 
@@ -159,7 +161,7 @@ def _values(
         probe = Probe(network(), x, y, seed=seed, plan=proxy.needs)
         try:
             yield {name: probe.read(need) for name, need in proxy.given.items()}
-        except Exception:  # noqa: S112, BLE001 - the first check has found it
+        except Exception:
             continue
 
 
@@ -167,5 +169,5 @@ def _called(proxy: Proxy, values: dict[str, Any]) -> None:
     try:
         with neutral(next(tensors_in(values), torch.zeros(1))):
             proxy.function(**values)
-    except Exception:  # noqa: BLE001 - the first check has found it
+    except Exception:
         return

@@ -44,9 +44,7 @@ class ProxyContract:
             layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)]
             for _ in range(1 + place // 3):
                 layers += [nn.ReLU(), nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)]
-            return nn.Sequential(
-                *layers, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 3)
-            )
+            return nn.Sequential(*layers, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 3))
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Return images `(N, 3, 8, 8)` and labels."""

@@ -26,6 +26,8 @@ from .probe import Probe
 
 ProxyFunction = Callable[..., float]
 F = TypeVar("F", bound=ProxyFunction)
+#: Limit for the characters of the message of a score.
+LONGEST_MESSAGE = 1000
 COSTS = Path(__file__).parent / "costs.json"
 
 
@@ -37,7 +39,7 @@ class Read:
 
 
 def reads(need: Need) -> Any:
-    """Say what a parameter of a proxy is given, as in `def snip(layers: Layers = reads(LOSS)) -> float`.
+    """Return a default that says what a parameter of a proxy is given.
 
     Raises:
         TypeError: This is no need.
@@ -286,6 +288,7 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
     except Exception as error:  # a failed network must not end the study
         message = one_line(f"{type(error).__name__}: {error}")
         bare(error)
+    message = message[:LONGEST_MESSAGE]
     own = time.perf_counter() - start - (probe.spent_s - before)
     return Score(proxy.name, proxy.version, value, status, message, own + probe.cost_s(proxy.needs))
 

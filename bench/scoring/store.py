@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...atomic import write_atomically
@@ -22,6 +23,8 @@ from ..study.recipe import Key
 #: Version of the format; it goes up when older versions of zcbench cannot read new files.
 FORMAT = 1
 _MANIFEST = "zcbench.json"
+#: Limits of a part: rows, bytes that it unpacks to, bytes of one text.
+MOST_ROWS, MOST_BYTES, LONGEST_TEXT = 20_000_000, 2 << 30, 20_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Row:
 KEY = tuple(field.name for field in fields(Row))[:-5]
 
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
+_TEXTS = [field.name for field in fields(Row) if field.type == "str"]
 _SCHEMA = pa.schema(
     [pa.field(field.name, _ARROW[str(field.type)]) for field in fields(Row)],
     metadata={"zcbench.format": str(FORMAT)},
@@ -196,7 +200,10 @@ class Writer:
 def _read_part(part: Path) -> pa.Table:
     try:
         # `read_table` would take names of folders for hive partitions.
-        table = pq.ParquetFile(part, page_checksum_verification=True).read()
+        file = pq.ParquetFile(part, page_checksum_verification=True, read_dictionary=_TEXTS)
+        _check_size(part, file)
+        table = file.read()
+        _check_texts(part, table)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -212,6 +219,30 @@ def _read_part(part: Path) -> pa.Table:
         return table.select(_SCHEMA.names).cast(_SCHEMA)
     except (KeyError, pa.ArrowException) as error:
         raise ResultsError(f"results part {part} has other columns ({one_line(str(error))[:80]}): delete it") from None
+
+
+def _check_size(part: Path, file: pq.ParquetFile) -> None:
+    """Refuse a part that would take more memory than its rows can need, before it is read."""
+    rows = file.metadata.num_rows
+    held = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+    if rows > MOST_ROWS or held > MOST_BYTES:
+        raise ResultsError(
+            f"results part {part}: expected at most {MOST_ROWS:,} rows and {MOST_BYTES >> 20:,} MiB, got {rows:,} rows "
+            f"and {held >> 20:,} MiB unpacked: delete it"
+        )
+
+
+def _check_texts(part: Path, table: pa.Table) -> None:
+    """Refuse texts that are longer than zcbench writes, while each different text is in memory once."""
+    for name in table.column_names:
+        for chunk in table[name].chunks:
+            if isinstance(chunk, pa.DictionaryArray) and len(chunk.dictionary):
+                longest = pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0
+                if longest > LONGEST_TEXT:
+                    raise ResultsError(
+                        f"results part {part}: expected texts of at most {LONGEST_TEXT:,} bytes, got one of "
+                        f"{longest:,} in the column {name[:40]}: delete it"
+                    )
 
 
 def _same(values: np.ndarray[Any, Any]) -> bool:

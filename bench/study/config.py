@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
+from ...datasets.files.plain_yaml import read_yaml
 from ...errors import ConfigError, one_line
 
 T = TypeVar("T")
@@ -118,7 +119,7 @@ def read_configs(path: Path) -> list[str]:
         ConfigError: The file is absent, no YAML, or of another version, or `studies` is not a list of settings.
     """
     try:
-        document: Any = yaml.safe_load(path.read_text("utf-8"))
+        document: Any = read_yaml(path.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         first = str(error).splitlines()[0]
         raise ConfigError(

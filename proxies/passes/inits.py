@@ -1,8 +1,8 @@
 """The initialisations of a pass: functions from the record of a network and its tensors to other tensors.
 
 Random initialisations draw on the CPU, in the order in which the weights are defined, from a generator with the seed
-of the probe. So a score does not depend on the device, nor on what ran before. A weight is what an operation uses, whatever
-it is called and however it is parametrised.
+of the probe. So a score does not depend on the device, nor on what ran before. A weight is what an operation uses,
+whatever its name is and however it is parametrised.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def test_proxies_are_listed_without_torch() -> None:
 def test_an_own_proxy_is_listed_too(capsys: pytest.CaptureFixture[str]) -> None:
     Path("my_listed_proxy.py").write_text(
         "from zcbench.proxies import register\n\n\n"
-        '@register("my_listed", paper="ours")\ndef my_listed(probe):\n    """Return 1."""\n    return 1.0\n'
+        '@register("my_listed", paper="ours")\ndef my_listed():\n    """Return 1."""\n    return 1.0\n'
     )
     assert main(["list", "proxies", "--include", "my_listed_proxy.py", "--json"]) == 0
     assert "my_listed" in {record["name"] for record in json.loads(capsys.readouterr().out)}

@@ -192,7 +192,7 @@ def test_faults_in_a_file_are_caught_and_named(module: str) -> None:
 
     assert named(original, before, rows(original)) == set()
     for proxy in original:  # the sign of its result, and no other's
-        wrong = replace(proxy, function=lambda probe, true=proxy.function: -true(probe))
+        wrong = replace(proxy, function=negated(proxy.function))
         judge(rows([wrong if other is proxy else other for other in original]))
     judge(rows(original, seed=1))  # other images
     for _, wrong_proxies in mutants(module):

@@ -164,7 +164,7 @@ def test_networks_without_a_path_never_end_a_run(tmp_path: Path) -> None:
 def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from zcbench.proxies import PROXIES
 
-    def broken(probe: object) -> float:
+    def broken() -> float:
         raise ArithmeticError("planted")
 
     monkeypatch.setitem(PROXIES._items, "params", dataclasses.replace(PROXIES["params"], function=broken))
