@@ -19,6 +19,7 @@ from .run import register_programs
 from .terminal import show, table
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
     from ..datasets import ImageDataModule
@@ -72,20 +73,23 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 0
 
 
-def _network(given: Namespace, images: ImageDataModule) -> nn.Module:
+def _network(given: Namespace, images: ImageDataModule) -> tuple[nn.Module, torch.memory_format]:
+    """Return the network, and the memory layout of its images: that of its space, or the usual one."""
     if bool(given.network) == (given.arch is not None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")
+    import torch
+
     if given.network:
-        return _from_factory(given.network, given.seed)
+        return _from_factory(given.network, given.seed), torch.contiguous_format
     from ..spaces import SPACES
 
     space = SPACES[given.space](images.folder)
     try:
-        return space.build(given.arch, images.task, given.seed)
+        return space.build(given.arch, images.task, given.seed), space.memory_format
     except ArchitectureError:
         if not (given.arch.isascii() and given.arch.isdecimal()):
             raise
-    return space.build(space.architecture(int(given.arch)), images.task, given.seed)
+    return space.build(space.architecture(int(given.arch)), images.task, given.seed), space.memory_format
 
 
 def _from_factory(text: str, seed: int) -> nn.Module:

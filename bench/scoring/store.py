@@ -200,9 +200,11 @@ class Writer:
 def _read_part(part: Path) -> pa.Table:
     try:
         # `read_table` would take names of folders for hive partitions.
-        file = pq.ParquetFile(part, page_checksum_verification=True, read_dictionary=_TEXTS)
+        known = pq.read_schema(part).names
+        texts = [name for name in _TEXTS if name in known]
+        file = pq.ParquetFile(part, page_checksum_verification=True, read_dictionary=texts)
         _check_size(part, file)
-        table = file.read()
+        table = file.read(columns=_SCHEMA.names)
         _check_texts(part, table)
     except FileNotFoundError:
         raise

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
-from ...datasets.files.plain_yaml import read_yaml
 from ...errors import ConfigError, one_line
+from .plain_yaml import read_yaml
 
 T = TypeVar("T")
 

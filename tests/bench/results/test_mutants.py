@@ -13,8 +13,9 @@ import copy
 import functools
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -123,7 +124,7 @@ class Sites(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if type(node.value) in {int, float} and self.here():
             return ast.Constant(node.value * 2 + 1)
-        other = {"train": "eval", "eval": "train", "loss": "ones", "ones": "loss", "noise": "data"}
+        other = {"train": "eval", "eval": "train"}
         if isinstance(node.value, str) and node.value in other and self.here():
             return ast.Constant(other[node.value])
         return node
@@ -133,9 +134,19 @@ class Sites(ast.NodeTransformer):
         modes = {keyword.arg for keyword in node.keywords}
         if isinstance(node.func, ast.Name) and node.func.id == "Forward" and "mode" not in modes and self.here():
             node.keywords.append(ast.keyword("mode", ast.Constant("eval")))
+        elif isinstance(node.func, ast.Name) and node.func.id[0].isupper():  # a pass or a need, which checks nothing
+            return node
         elif len(node.args) == 2 and not any(isinstance(a, ast.Starred) for a in node.args) and self.here():
             node.args.reverse()
         return node
+
+
+def negated(function: Callable[..., float]) -> Callable[..., float]:
+    @functools.wraps(function)
+    def wrong(**values: Any) -> float:
+        return -function(**values)
+
+    return wrong
 
 
 def _is_text(statement: ast.stmt) -> bool:
