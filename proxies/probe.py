@@ -19,7 +19,7 @@ from ..errors import BatchError, NotApplicableError
 from .operations.calls import IMAGES, Operations
 from .operations.isolation import Places, neutral, plain
 from .operations.record import record
-from .passes.core import Need, Pass, chain, root
+from .passes.core import Need, Pass, chain, expanded, root
 from .passes.forward import Forward, Trace
 from .passes.inputs import Input
 from .passes.taps import Tap, Tapped, bare
@@ -68,7 +68,7 @@ class Probe:
         self.errors: dict[Need | Pass | bool, Exception] = {}
         self.places = Places(self.net)
         _check_network(self.places, x)
-        self._plan = dict.fromkeys(plan)
+        self._plan = dict.fromkeys(expanded(plan))
         self._operations: dict[bool, Operations] = {}
         self._results: dict[Pass, Any] = {}
         self._values: dict[Need, Any] = {}
@@ -85,7 +85,8 @@ class Probe:
         """
         if need in self._values:
             return self._values[need]
-        self._plan.setdefault(need)
+        for part in expanded([need]):
+            self._plan.setdefault(part)
         with neutral(self.x), self._seconds.spent_on(need):
             value = need.value(self)
         if need.kept:
@@ -106,7 +107,7 @@ class Probe:
 
     def cost_s(self, needs: Iterable[Need]) -> float:
         """Return the seconds that some needs would take alone: each pass that they stand on, and their reductions."""
-        needs = set(needs)
+        needs = set(expanded(needs))
         keys = {key for need in needs for key in (need, *chain(need.source))}
         keys |= {key for need in needs for key in self._seconds.inside.get(need, ()) if isinstance(key, Need)}
         if any(need.recorded for need in needs):
@@ -115,20 +116,20 @@ class Probe:
 
     def missing(self, needs: Iterable[Need]) -> int:
         """Return how many forward passes some needs take that have not run, or have been freed."""
-        return len({root(need.source) for need in needs if need.source} - self._results.keys())
+        return len({root(need.source) for need in expanded(needs) if need.source} - self._results.keys())
 
     def keep(self, needs: Iterable[Need]) -> None:
         """Free the results of all passes but those behind some needs; a freed pass can run again."""
-        needs = set(needs)
+        needs = set(expanded(needs))
         kept = {root(need.source) for need in needs}
         for source in [source for source in self._results if root(source) not in kept]:
             del self._results[source]
-        for need in [need for need in self._values if need.source and root(need.source) not in kept]:
+        for need in [need for need in self._values if need not in needs and (need.source or need.parts)]:
             del self._values[need]
 
     def drop(self, needs: Iterable[Need]) -> None:
         """Forget all that some needs have read, because somebody has written into it."""
-        for source in {root(need.source) for need in needs if need.source}:
+        for source in {root(need.source) for need in expanded(needs) if need.source}:
             self._forget(source)
         self._values.clear()
 

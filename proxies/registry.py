@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
 from ..registry import Registry
 from .operations.isolation import neutral, random_state, random_state_kept
-from .passes.core import Need, Pass, chain
+from .passes.core import Need, Pass, chain, expanded
 from .passes.taps import bare
 from .probe import Probe
 
@@ -112,7 +112,8 @@ class Proxy(Card):
     def reads(self) -> tuple[str, ...]:
         """What the proxy reads beside the weights: `data`, `labels`, `gradients`, `noise`."""
         found = frozenset().union(
-            *(need.reads for need in self.needs), *(p.reads for need in self.needs for p in chain(need.source))
+            *(need.reads for need in expanded(self.needs)),
+            *(p.reads for need in expanded(self.needs) for p in chain(need.source)),
         )
         return tuple(name for name in ("data", "labels", "gradients", "noise") if name in found)
 
@@ -157,7 +158,7 @@ def passes(needs: Iterable[Need]) -> tuple[int, int]:
 
     A vectorised pass counts once, although an objective per image costs about N backward passes on a CPU.
     """
-    found: set[Pass] = {source for need in needs for source in chain(need.source)}
+    found: set[Pass] = {source for need in expanded(needs) for source in chain(need.source)}
     return sum(source.forwards for source in found), sum(source.backwards for source in found)
 
 

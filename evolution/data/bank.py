@@ -25,7 +25,7 @@ from ...errors import ConfigError, NotApplicableError, NotFiniteError, ResultsEr
 from ...progress import Progress
 from ...proxies.probe import Probe
 from ...spaces import Space
-from .statistics import TERMINALS, VERSION, Collection, Group, Statistics, collect, needs
+from .statistics import TERMINALS, VERSION, Collected, Collection, Group, Statistics
 from .workers import Workers
 
 Dtype = Literal["float32", "bfloat16"]
@@ -179,8 +179,8 @@ class _Job:
         try:
             net = self.space.build(recipe["architecture"], self.task, recipe["seed"])
             x = self.x.contiguous(memory_format=self.space.memory_format)
-            probe = Probe(net, x, seed=recipe["seed"], plan=needs(collection=collection))
-            statistics = collect(probe, collection=collection)
+            probe = Probe(net, x, seed=recipe["seed"], plan=[Collected(collection=collection)])
+            statistics = probe.read(Collected(collection=collection))
         except Exception as error:  # a network that fails must not stop the others
             expected = isinstance(error, NotApplicableError | NotFiniteError)
             message = one_line(str(error) if expected else f"{type(error).__name__}: {error}")

@@ -8,17 +8,21 @@ A network has instances, which are triples of a ReLU, a convolution and a batch 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import NotApplicableError, unknown_name
-from ...proxies.eznas_a import conv_norm_relu, relu_conv_norm
 from ...proxies.eznas_b import INIT, PERTURBED
-from ...proxies.passes.needs import Backward, Forward, Gradient, Need, Tap, named
+from ...proxies.operations.calls import Triple, conv_norm_relu, released_triples
+from ...proxies.passes import OPERATIONS, Backward, Call, Forward, Need, Operations, ParameterGradients, Tap
+from ...proxies.passes.forward import State
+from ...proxies.passes.inputs import DATA, NOISE
+from ...proxies.passes.objectives import SUM
+from ...proxies.passes.taps import Place
 from ...proxies.probe import Probe
 
 #: Version of the statistics. It is raised whenever the same network, images and seed give other tensors than before.
@@ -32,7 +36,7 @@ TERMINALS = (
     *("T4_D", "T4_N", "T4_P", "T4G_D", "T4G_N", "T4G_P"),
 )
 Collection = Literal["rcb", "cbr", "flow"]
-_INPUTS = {"D": "data", "N": "noise", "P": PERTURBED}
+_INPUTS = {"D": DATA, "N": NOISE, "P": PERTURBED}
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,30 @@ def needs(terminals: Iterable[str] = TERMINALS, collection: Collection = "rcb", 
     return _Collector(terminals, collection, init).needs()
 
 
+@dataclass(frozen=True)
+class Collected(Need):
+    """The statistics of the network of a probe, as `collect` returns them.
+
+    Attributes:
+        terminals: Names from `TERMINALS`.
+        collection: Rule that finds the instances.
+        init: Initialisation of the weights.
+    """
+
+    terminals: tuple[str, ...] = TERMINALS
+    collection: Collection = "rcb"
+    init: str = INIT
+
+    @property
+    def parts(self) -> tuple[Need, ...]:
+        """What the statistics are made of."""
+        return needs(self.terminals, self.collection, self.init)
+
+    def value(self, probe: Probe) -> Statistics:
+        """Return the statistics."""
+        return collect(probe, self.terminals, self.collection, self.init)
+
+
 def collect(
     probe: Probe, terminals: Iterable[str] = TERMINALS, collection: Collection = "rcb", init: str = INIT
 ) -> Statistics:
@@ -91,20 +119,19 @@ def collect(
             runs its passes again.
         terminals: Names from `TERMINALS`.
         collection: Rule that finds the instances.
-            `rcb`: ReLU-Conv-BatchNorm triples as the released code finds them, in definition order, without the stem.
+            `rcb`: ReLU-Conv-BatchNorm triples as the released code finds them, in execution order, without the stem.
             If two convolutions follow each other, as in a separable convolution, the second counts. If the modules do
             not form triples, as in cells without convolutions, the rule is `cbr`.
             `cbr`: Conv-BatchNorm-ReLU triples as the released code finds them. Tensors go by position: T1 is the input
             of the convolution, T2 the input of the batch norm, T3 its scale, and T4 the output of the ReLU.
-            `flow`: triples by data flow, in execution order, on any network: a `BatchNorm2d` that reads the output of
-            a `Conv2d` that reads the output of a `ReLU` or `ReLU6`. If convolutions follow each other, the first
-            counts, as in section 6 of the paper. A ReLU may belong to several instances. Any other operation in
-            between breaks a triple, such as the concatenation in a factorised reduction. Functional ReLUs are not seen.
+            `flow`: triples by data flow, in execution order, on any network: a batch norm that reads the output of a
+            convolution that reads the output of a ReLU. If convolutions follow each other, the first counts, as in
+            section 6 of the paper. A ReLU may belong to several instances. Any other operation in between breaks a
+            triple, such as the concatenation in a factorised reduction.
         init: Initialisation of the weights, a name from `inits.INITS`.
 
     Returns:
-        Instances in the order of the collection. In `rcb` and `cbr`, an instance is left out if one of its modules did
-        not run, and the last run of a module counts.
+        Instances in the order of the collection.
 
     Raises:
         NotApplicableError: The network has no instance, or T3 is the scale of a batch norm without a scale.
@@ -114,11 +141,9 @@ def collect(
     the tensor that is named. The noise of the released code is new for every network; here it follows from the seed.
     """
     collector = _Collector(terminals, collection, init)
-    triples = collector.triples(probe)
+    triples = _triples(collection, probe.read(OPERATIONS))
     columns = [collector.column(probe, terminal, triples) for terminal in collector.terminals]
-    instances = [row for row in zip(*columns, strict=True) if all(row)]
-    if not instances:
-        raise NotApplicableError(_NONE)
+    instances = list(zip(*columns, strict=True))
     alike: dict[tuple[torch.Size, ...], list[int]] = {}
     for place, row in enumerate(instances):
         alike.setdefault(tuple(parts[0].shape for parts in row), []).append(place)
@@ -130,15 +155,9 @@ def collect(
     return Statistics(len(instances), tuple(groups))
 
 
-#: Name of a module, and number of the run among the runs of that module.
-_Run = tuple[str, int]
-_Triple = tuple[_Run, _Run, _Run]
-_Marks = Sequence[tuple[_Run, Any]]
-_LAST = -1
-_NONE = "the network has no ReLU-Conv-BatchNorm triple"
-#: Position in the triple of the module that a terminal belongs to, and the side of the module on which the tensor lies,
-#: both by the number in the terminal's name.
-_MODULE = {"1": 0, "2": 1, "3": 1, "4": 2}
+#: Position in the triple of the operation that a terminal belongs to, and the side of the operation on which the tensor
+#: lies, both by the number in the terminal's name.
+_OPERATION = {"1": 0, "2": 1, "3": 1, "4": 2}
 _SIDE: dict[str, Literal["input", "output"]] = {"1": "input", "2": "input", "4": "output"}
 
 
@@ -165,53 +184,31 @@ class _Collector:
     def needs(self) -> tuple[Need, ...]:
         """Return the needs of the terminals, each once."""
         needs = [self._need(t, letter) for t in self.terminals for letter in _letters(t) or self.first]
-        return tuple(dict.fromkeys([*self._marks(), *needs]))
+        return tuple(dict.fromkeys(needs))
 
-    def triples(self, probe: Probe) -> list[_Triple]:
-        """Return the modules of every instance."""
-        if self.collection == "flow":
-            return _follow(*(list(_numbered(self._tapped(probe, mark, self.first))) for mark in self._marks()))
-        names = (relu_conv_norm if self.collection == "rcb" else conv_norm_relu)(probe.net)
-        runs = [(name, _LAST) for name in names]
-        return list(zip(runs[::3], runs[1::3], runs[2::3], strict=True))
+    def column(self, probe: Probe, terminal: str, triples: Sequence[Triple]) -> list[list[Tensor]]:
+        """Return the tensors that a terminal is computed from, by triple."""
+        calls = [triple[_OPERATION[terminal[1]]] for triple in triples]
+        columns = [self._values(probe, terminal, letter, calls) for letter in _letters(terminal) or self.first]
+        return [list(parts) for parts in zip(*columns, strict=True)]
 
-    def column(self, probe: Probe, terminal: str, triples: Sequence[_Triple]) -> list[list[Tensor]]:
-        """Return the tensors that a terminal is computed from, by triple; empty if the module did not run."""
-        runs = [triple[_MODULE[terminal[1]]] for triple in triples]
-        columns = [self._values(probe, terminal, letter, runs) for letter in _letters(terminal) or self.first]
-        found = ([value for value in parts if value is not None] for parts in zip(*columns, strict=True))
-        return [parts if len(parts) == len(columns) else [] for parts in found]
-
-    def _values(self, probe: Probe, terminal: str, letter: str, runs: Iterable[_Run]) -> list[Tensor | None]:
+    def _values(self, probe: Probe, terminal: str, letter: str, calls: Sequence[Call]) -> list[Tensor]:
         need = self._need(terminal, letter)
         if isinstance(need, Tap):
-            tapped = self._tapped(probe, need, letter)
-            found = dict(_numbered(tapped)) | {(name, _LAST): value for name, value in tapped}
-            return [found.get(run) for run in runs]
-        weights = probe.gradients(need) if isinstance(need, Gradient) else probe.trace(self.passes[letter]).parameters
-        return [weights[name].detach() for name in _weights(probe.net, [name for name, _ in runs])]
+            found, inputs = probe.read(need), self.passes[letter].inputs
+            each, place = len(found) // len(inputs), inputs.index(_INPUTS[letter])
+            of_input = dict(found[place * each : (place + 1) * each])
+            return [of_input[call] for call in calls]
+        weights: Mapping[str, Tensor] = probe.read(need)
+        return [weights[_weight(call)].detach() for call in calls]
 
-    def _need(self, terminal: str, letter: str) -> Forward | Gradient | Tap:
+    def _need(self, terminal: str, letter: str) -> Need:
         number, forward = terminal[1], self.passes[letter]
-        backward = Backward(forward, "ones") if "G" in terminal else None
+        backward = Backward(forward, SUM) if "G" in terminal else None
         if number == "3":
-            return Gradient(backward, of="parameters") if backward else forward
-        at = _at(self.collection, _MODULE[number])
+            return ParameterGradients(backward) if backward else State(forward)
+        at = _at(self.collection, _OPERATION[number])
         return Tap(backward or forward, at, _gradient if backward else _copy, _SIDE[number])
-
-    def _marks(self) -> tuple[Tap, ...]:
-        """Return taps that mark outputs of ReLUs, inputs and outputs of convolutions, and inputs of batch norms."""
-        if self.collection != "flow":
-            return ()
-        sides: tuple[tuple[int, Literal["input", "output"]], ...]
-        sides = ((0, "output"), (1, "input"), (1, "output"), (2, "input"))
-        return tuple(Tap(self.passes[self.first], _at("flow", module), _mark, side) for module, side in sides)
-
-    def _tapped(self, probe: Probe, tap: Tap, letter: str) -> list[tuple[str, Any]]:
-        """Return the names and values of a tap for one of the inputs, which its pass runs on in turn."""
-        found, inputs = probe.tap(tap), self.passes[letter].inputs
-        each, place = len(found) // len(inputs), inputs.index(_INPUTS[letter])
-        return found[place * each : (place + 1) * each]
 
 
 def _letters(terminal: str) -> str:
@@ -219,68 +216,46 @@ def _letters(terminal: str) -> str:
     return {"3": "", "P": "DP"}.get(terminal[-1], terminal[-1])
 
 
-@functools.cache  # taps are equal only if their functions are identical
-def _at(collection: str, module: int) -> Callable[[nn.Module], tuple[str, ...]]:
-    """Return the function that names the candidates for the n-th module of a triple."""
+def _triples(collection: str, operations: Operations) -> list[Triple]:
+    """Return the triples of a collection.
 
-    def at(net: nn.Module) -> tuple[str, ...]:
-        if collection == "flow":
-            kinds: tuple[tuple[type[nn.Module], ...], ...] = ((nn.ReLU, nn.ReLU6), (nn.Conv2d,), (nn.BatchNorm2d,))
-            names = named(net, kinds[module])
-        else:
-            names = tuple((relu_conv_norm if collection == "rcb" else conv_norm_relu)(net)[module::3])
-        if not names:
-            raise NotApplicableError(_NONE)
-        return names
+    Raises:
+        NotApplicableError: The network has none.
+    """
+    if collection == "flow":
+        if triples := operations.flow_triples:
+            return triples
+        raise NotApplicableError("the network has no ReLU-Conv-BatchNorm triple")
+    return (released_triples if collection == "rcb" else conv_norm_relu)(tuple(operations.running))
+
+
+@functools.cache  # taps are equal only if their functions are identical
+def _at(collection: str, place: int) -> Callable[[Operations], Sequence[Place]]:
+    """Return the function that finds the n-th operations of the triples, each once."""
+
+    def at(operations: Operations) -> Sequence[Place]:
+        return list(dict.fromkeys(triple[place] for triple in _triples(collection, operations)))
 
     return at
-
-
-def _follow(relus: _Marks, inputs: _Marks, outputs: _Marks, norms: _Marks) -> list[_Triple]:
-    """Match the marks of `_Collector._marks`, each in execution order."""
-    active = {mark[0]: relu for relu, mark in relus}
-    convolved: dict[Any, tuple[_Run, _Run]] = {}
-    for (convolution, before), (_, after) in zip(inputs, outputs, strict=True):
-        if before[0] in active:
-            convolved[after[0]] = (active[before[0]], convolution)
-        elif before[0] in convolved:
-            convolved[after[0]] = convolved[before[0]]
-    return [(*convolved[mark[0]], norm) for norm, mark in norms if mark[0] in convolved]
-
-
-def _numbered(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[_Run, Any]]:
-    """Yield every value with the name and the run number of its module."""
-    runs: dict[str, int] = {}
-    for name, value in found:
-        runs[name] = runs.get(name, -1) + 1
-        yield (name, runs[name]), value
 
 
 def _value(data: Tensor, perturbed: Tensor | None = None) -> Tensor:
     return (data if perturbed is None else perturbed - data).contiguous()
 
 
-def _weights(net: nn.Module, modules: Iterable[str]) -> Iterator[str]:
-    """Yield the names of the weights of modules; a parameter that modules share has one name."""
-    names = {id(parameter): name for name, parameter in net.named_parameters()}
-    for module in modules:
-        weight = net.get_submodule(module)._parameters.get("weight")
-        if id(weight) not in names:
-            raise NotApplicableError(
-                f"{module} is a batch norm without scale, but T3 of a Conv-BatchNorm-ReLU triple is that scale"
-            )
-        yield names[id(weight)]
+def _weight(call: Call) -> str:
+    """Return the name of the weight of a convolution, or of the scale of a batch norm."""
+    if not call.weight:
+        raise NotApplicableError(
+            f"{call} is a batch norm without scale, but T3 of a Conv-BatchNorm-ReLU triple is that scale"
+        )
+    return call.weight
 
 
-def _copy(activation: Tensor) -> Tensor:
-    # A later module may overwrite the activation in place.
+def _copy(place: Place, activation: Tensor) -> Tensor:
+    # A later operation may overwrite the activation in place.
     return activation.clone(memory_format=torch.contiguous_format)
 
 
-def _gradient(activation: Tensor, gradient: Tensor) -> Tensor:
+def _gradient(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     return gradient
-
-
-def _mark(activation: Tensor) -> tuple[Any, Tensor]:
-    """Return a mark that identifies an activation, with the activation, so that its memory is not used again."""
-    return (activation.data_ptr(), activation.shape, activation.stride(), activation._version), activation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -13,11 +14,10 @@ from ...atomic import write_atomically
 from ...errors import ProgramError, one_line
 from ...proxies import AGGREGATES, PROXIES
 from ...proxies.aggregate import Aggregate
-from ...proxies.probe import Probe
-from ...proxies.registry import Proxy
+from ...proxies.registry import Proxy, reads
 from ..data import statistics
 from ..data.evaluation import Aggregation, Plan, ToScalar
-from ..data.statistics import TERMINALS, Collection, collect, needs
+from ..data.statistics import TERMINALS, Collected, Collection, Statistics
 from ..engine.pools import CONSTANTS, PoolScore, vocabulary
 from ..language import primitives
 from ..language.parse import parse
@@ -83,8 +83,7 @@ class Found:
         return Proxy(
             name=self.name,
             version=1000 * statistics.VERSION + primitives.VERSION,
-            function=ProgramScore(tree, terminals, self.collection, self.to_scalar, self.aggregation),
-            needs=needs(terminals, self.collection),
+            function=program_score(tree, terminals, self.collection, self.to_scalar, self.aggregation),
             paper=self.paper,
             direction=self.direction,
             batch_size=self.batch_size,
@@ -97,20 +96,17 @@ class Found:
         write_atomically(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
-@dataclass(frozen=True)
-class ProgramScore:
-    """Score a network with a program, applied to the statistics of every instance and averaged over instances."""
+def program_score(
+    program: Program, terminals: tuple[str, ...], collection: Collection, to_scalar: ToScalar, aggregation: Aggregation
+) -> Callable[[Statistics], float]:
+    """Return the function that scores a network with a program, applied to every instance and averaged over these."""
 
-    program: Program
-    terminals: tuple[str, ...]
-    collection: Collection
-    to_scalar: ToScalar
-    aggregation: Aggregation
+    def score(statistics: Statistics = reads(Collected(terminals, collection))) -> float:  # noqa: B008
+        return float(Plan([program], to_scalar, aggregation).scores([statistics])[0, 0])
 
-    def __call__(self, probe: Probe) -> float:
-        """Return the score of the probe's network."""
-        plan = Plan([self.program], self.to_scalar, self.aggregation)
-        return float(plan.scores([collect(probe, self.terminals, self.collection)])[0, 0])
+    # Scores of another program under the same name are other scores.
+    score.content = f"{program} {collection} {to_scalar} {aggregation}"  # type: ignore[attr-defined]
+    return score
 
 
 def read(path: Path) -> Found:

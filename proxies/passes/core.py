@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 if typing.TYPE_CHECKING:
@@ -52,6 +53,11 @@ class Need:
         return None
 
     @property
+    def parts(self) -> tuple[Need, ...]:
+        """The needs that its value is made of, so that the probe can plan them; none for a plain need."""
+        return ()
+
+    @property
     def reads(self) -> frozenset[str]:
         """What it reads beside what its passes read."""
         return frozenset()
@@ -63,6 +69,15 @@ class Need:
     def note(self, value: Any) -> str:
         """Return what a reader of a score that read the value should know, or an empty text."""
         return ""
+
+
+def expanded(needs: Iterable[Need]) -> list[Need]:
+    """Return needs and all parts of them, each once."""
+    found: dict[Need, None] = {}
+    for need in needs:
+        found[need] = None
+        found |= dict.fromkeys(expanded(need.parts))
+    return list(found)
 
 
 def chain(source: Pass | None) -> list[Pass]:

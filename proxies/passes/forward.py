@@ -397,6 +397,23 @@ class Logits(Need):
 
 
 @dataclass(frozen=True)
+class State(Need):
+    """The parameters and buffers of the network by name, as a forward pass used and left them, without a graph."""
+
+    of: Forward
+
+    @property
+    def source(self) -> Forward:
+        """The forward pass."""
+        return self.of
+
+    def value(self, probe: Probe) -> dict[str, Tensor]:
+        """Return the tensors."""
+        trace: Trace = probe.result(self.of)
+        return {name: tensor.detach() for name, tensor in trace.state.items()}
+
+
+@dataclass(frozen=True)
 class Variances(Need):
     """The running variances of the batch norms after a forward pass, a list of `(channels,)` in order of definition."""
 
