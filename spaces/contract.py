@@ -21,8 +21,7 @@ from torch.nn.utils import parameters_to_vector
 
 from ..datasets.tasks import TASKS, Task
 from ..errors import AbsentFileError, ArchitectureError, ConfigError, UnknownNameError
-from ..proxies.macs import macs
-from ..proxies.params import params
+from ..proxies import PROXIES
 from ..proxies.probe import Probe
 from .space import Sizes, Space
 
@@ -148,8 +147,8 @@ class SpaceContract(ABC):
         task = self.tasks(space)[0]
         architecture = space.architecture(self.some(space)[-1])
         probe = Probe(space.build(architecture, task, seed=0), torch.zeros(2, *task.shape))
-        assert space.params(architecture, task) == params(probe)
-        assert space.macs(architecture, task) == macs(probe)
+        assert space.params(architecture, task) == PROXIES["params"](probe)
+        assert space.macs(architecture, task) == PROXIES["macs"](probe)
 
     def test_accuracies_are_by_index(self, space: Space) -> None:
         """Every accuracy of the space can be read, unless its file is absent."""

@@ -26,19 +26,21 @@ import torch
 from torch import Tensor
 
 from ..proxies import PROXIES
-from ..proxies.az_expressivity import NOISE, az_expressivity
-from ..proxies.az_progressivity import az_progressivity
-from ..proxies.az_trainability import az_trainability
-from ..proxies.eznas_a import SIGNS, SIGNS_AS_RELEASED, eznas_a
-from ..proxies.eznas_b import eznas_b, outputs
+from ..proxies.az_expressivity import NOISE, entropy_taps
+from ..proxies.az_trainability import gains
+from ..proxies.eznas_a import SIGNS, SIGNS_AS_RELEASED
+from ..proxies.eznas_b import outputs
 from ..proxies.hnas import condition
 from ..proxies.meco import EVERY, meco_opt
-from ..proxies.ntk_trace import kernel_as_released
-from ..proxies.passes.needs import DATA, Backward, Forward, Tap, relus
+from ..proxies.ntk_trace import PRODUCTS, kernel_as_released
+from ..proxies.passes import DATA, Backward, Forward, Logits, Need, Tap, Variances, inputs
+from ..proxies.passes.inputs import Input
+from ..proxies.passes.objectives import SUM
+from ..proxies.passes.taps import relus
 from ..proxies.probe import Probe
-from ..proxies.swap import PATTERNS, swap
-from ..proxies.vkdnw import entropy_as_released
-from ..proxies.zen import PAIR, zen
+from ..proxies.swap import PATTERNS
+from ..proxies.vkdnw import entropy_as_released, jacobians
+from ..proxies.zen import PAIR, features
 from ..spaces.nb201.network import Network, parse
 
 
@@ -135,28 +137,57 @@ def _both(
 
 
 def _hnas_condition(probe: Probe) -> float:
-    return condition(kernel_as_released(probe))
+    return condition(kernel_as_released(probe.read(PRODUCTS)))
+
+
+def _reading(name: str, **needs: Need) -> Callable[[Probe], float]:
+    """Return the function that computes a proxy from other values than it reads, by the name of the parameter."""
+
+    def compute(probe: Probe) -> float:
+        given = {**PROXIES[name].given, **needs}
+        return PROXIES[name].function(**{parameter: probe.read(need) for parameter, need in given.items()})
+
+    return compute
+
+
+def _vkdnw_entropy(probe: Probe) -> float:
+    in_eval_mode = Forward(inputs=(inputs.NOISE,), mode="eval")
+    return entropy_as_released(probe.read(jacobians(in_eval_mode)), probe.read(Logits(in_eval_mode)))
+
+
+def _az_nas(name: str, forward: Forward) -> Callable[[Probe], float]:
+    if name == "az_trainability":
+        return _reading(name, gains=gains(forward))
+    stem, blocks = entropy_taps(forward)
+    return _reading(name, stem=stem, outputs=blocks)
 
 
 def _meco_opt_as_drawn(probe: Probe) -> float:
     """Compute meco.opt with channels drawn as in the reference, by Python's generator."""
     draw = random.Random(0)
-    return meco_opt(probe, choose=lambda channels, count: draw.sample(range(channels), count), maps=EVERY)
+    return meco_opt(probe.read(EVERY), choose=lambda channels, count: draw.sample(range(channels), count))
 
 
 def _millions(name: str, probe: Probe) -> float:
-    return PROXIES[name].function(probe) / 1e6
+    return PROXIES[name](probe) / 1e6
 
 
 _PATTERNS_AS_GIVEN = Tap(Forward(graph=False), at=relus, reduce=PATTERNS.reduce)
-_NOISE_IN_EVAL_MODE = Forward(inputs=("noise",), mode="eval")
-_ZEN_AS_GIVEN = partial(zen, pair=dataclasses.replace(PAIR, init="given"))
-_EZNAS_AS_GIVEN, _RELEASED_AS_GIVEN = (
-    partial(eznas_a, signs=dataclasses.replace(tap, source=Backward(DATA, "ones")))
-    for tap in (SIGNS, SIGNS_AS_RELEASED)
+_PAIR_AS_GIVEN = dataclasses.replace(PAIR, init="given")
+_ZEN_AS_GIVEN = _reading(
+    "zen",
+    pooled=features(_PAIR_AS_GIVEN)[0],
+    last=features(_PAIR_AS_GIVEN)[1],
+    variances=Variances(_PAIR_AS_GIVEN),
 )
-_AZ_ENTROPIES = {"az_expressivity": az_expressivity, "az_progressivity": az_progressivity}
-_AZ_NAS = {**_AZ_ENTROPIES, "az_trainability": az_trainability}
+_EZNAS_AS_GIVEN, _RELEASED_AS_GIVEN = (
+    _reading(name, scores=dataclasses.replace(tap, of=Backward(DATA, SUM)))
+    for name, tap in (("eznas_a", SIGNS), ("eznas_a.as_released", SIGNS_AS_RELEASED))
+)
+_EZNAS_B_AS_GIVEN = _reading("eznas_b", maps=outputs("given"))
+_AZ_ENTROPIES = ("az_expressivity", "az_progressivity")
+_AZ_NAS = (*_AZ_ENTROPIES, "az_trainability")
+_AZ_DRAWS: dict[str, Input] = {"data": inputs.DATA, "noise": inputs.NOISE}
 _AZ_IMAGES = {"data": DATA, "noise": dataclasses.replace(NOISE, init="given")}
 
 _CASES = (
@@ -181,7 +212,7 @@ _CASES = (
     Case("naswot", "naswot_hook_logdet", "relu_modules_only", _COUNTS),
     Case("naswot.as_released", "naswot_hook_logdet", "as_released_containers_hooked_too", _COUNTS),
     *_both("naswot_conv.eval", "nwot_conv", "alethiometer.eval."),
-    Case("swap", "swap", "weights_as_given", _FLIPS, partial(swap, patterns=_PATTERNS_AS_GIVEN)),
+    Case("swap", "swap", "weights_as_given", _FLIPS, _reading("swap", patterns=_PATTERNS_AS_GIVEN)),
     Case("near", "near", "start_row_0", (1e-4, 1e-3)),
     *_both("meco.as_released", "meco"),
     # The reference builds modules for the operation `none` and draws channels for them too.
@@ -195,7 +226,7 @@ _CASES = (
         "vkdnw_entropy",
         "weights_as_given.p1.float64",
         (2e-4, 2e-4),  # the constants of the reference are float16, and so is their arithmetic
-        partial(entropy_as_released, forward=_NOISE_IN_EVAL_MODE),
+        _vkdnw_entropy,
         torch.float64,
         batch="noise",
         without=_DEAD,
@@ -212,13 +243,15 @@ _CASES = (
     Case("eznas_a.as_released", "eznas_a", "weights_as_given", _LU_ROUND_OFF, _RELEASED_AS_GIVEN),
     Case("eznas_a.as_released", "eznas_a", "eznas_init_seed0", _LU_ROUND_OFF),
     # For sixteen images the float32 of the reference underflows to zero.
-    Case("eznas_b", "eznas_b", "weights_as_given", (5e-3, 5e-2), partial(eznas_b, maps=outputs("given")), batch="one"),
+    Case(
+        "eznas_b", "eznas_b", "weights_as_given", (5e-3, 5e-2), _reading("eznas_b", maps=outputs("given")), batch="one"
+    ),
     Case("eznas_b", "eznas_b", "eznas_init_seed0", (5e-3, 5e-2), batch="one"),
     *(
         case
-        for name, function in _AZ_NAS.items()
+        for name in _AZ_NAS
         for kind, images in _AZ_IMAGES.items()
-        for case in _both(name, name, "weights_as_given.", partial(function, forward=images), (1e-3, 1e-2), batch=kind)
+        for case in _both(name, name, "weights_as_given.", _az_nas(name, images), (1e-3, 1e-2), batch=kind)
     ),
     *(
         Case(
@@ -226,11 +259,11 @@ _CASES = (
             name,
             "kaiming_fanin_seed0.float32",
             (1e-4, 1e-2),
-            partial(function, forward=dataclasses.replace(NOISE, inputs=(kind,))),
+            _az_nas(name, dataclasses.replace(NOISE, inputs=(made,))),
             batch=kind,
         )
-        for name, function in _AZ_ENTROPIES.items()
-        for kind in ("data", "noise")
+        for name in _AZ_ENTROPIES
+        for kind, made in _AZ_DRAWS.items()
     ),
 )
 
@@ -311,7 +344,7 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
         probe = _probe(folder / "nets" / f"{net}.npz", known[images], drawn, [case for _, case in group], images)
         for row, case in group:
             expected = _number(row["value"], _STANDS_FOR_NAN.get(case.proxy))
-            value = (case.compute or PROXIES[case.proxy].function)(probe)
+            value = (case.compute or PROXIES[case.proxy])(probe)
             difference = _difference(value, expected, sizes.get((net, row["batch"], case.scale), expected))
             tolerance = _PARTICULAR.get((case.proxy, case.dtype), case.tolerance)["N5" in net]
             yield Comparison(case, net, row["batch"], expected, value, difference, tolerance)
@@ -326,11 +359,12 @@ def _kind(batch: str) -> str:
 
 def _probe(path: Path, batch: tuple[Tensor, Tensor], drawn: dict[str, Tensor], cases: list[Case], name: str) -> Probe:
     dtype = cases[0].dtype
-    inputs = {key: tensor.to(dtype) for key, tensor in drawn.items()}
+    drawn = {key: tensor.to(dtype) for key, tensor in drawn.items()}
     if "[:1]" in name:
-        inputs = {key: tensor[:1] for key, tensor in inputs.items()}
+        drawn = {key: tensor[:1] for key, tensor in drawn.items()}
     plan = [need for name in {case.proxy: None for case in cases} for need in PROXIES[name].needs]
-    return Probe(load(path).to(dtype), batch[0].to(dtype), batch[1], plan=plan, inputs=inputs)
+    x = batch[0].to(dtype, memory_format=torch.channels_last)
+    return Probe(load(path).to(dtype), x, batch[1], plan=plan, inputs=drawn)
 
 
 def _number(text: str, stands_for_nan: float | None = None) -> float:

@@ -10,8 +10,8 @@ import torch
 from zcbench.bench.stats.coefficients import spearman
 from zcbench.datasets.tasks import TASKS
 from zcbench.errors import AbsentFileError, ArchitectureError, DataFileError
+from zcbench.proxies import PROXIES
 from zcbench.proxies.probe import Probe
-from zcbench.proxies.synflow import synflow
 from zcbench.spaces.cells import DARTS, NASLIB, Skeleton, parse_genotype, sizes
 from zcbench.spaces.darts import DartsCells, DartsTrained, NasBench301
 
@@ -59,7 +59,7 @@ def test_synflow_orders_networks_as_naslib_does(naslib: list[dict[str, str]]) ->
     for place in np.random.RandomState(0).permutation(len(naslib))[:15]:
         row = naslib[int(place)]
         probe = Probe(space.build(row["genotype"], CIFAR10, seed=0), torch.zeros(1, *CIFAR10.shape))
-        ours.append(synflow(probe))
+        ours.append(PROXIES["synflow"](probe))
         theirs.append(float(row["synflow"]))
     assert spearman(np.asarray(ours), np.asarray(theirs)) > 0.99
 
