@@ -42,6 +42,7 @@ class Probe:
         backwards: Number of backward passes that have run.
         errors: Error by pass or need that failed.
         places: Places of the parameters and buffers of the network.
+        seconds: Seconds by pass and need; what a reduction takes is charged to its need, not to the pass.
 
     Raises:
         BatchError: The images, the labels or the network have a wrong shape or dtype.
@@ -72,7 +73,7 @@ class Probe:
         self._operations: dict[bool, Operations] = {}
         self._results: dict[Pass, Any] = {}
         self._values: dict[Need, Any] = {}
-        self._seconds = _Seconds()
+        self.seconds = Seconds()
 
     # What proxies and their tests call.
 
@@ -87,7 +88,7 @@ class Probe:
             return self._values[need]
         for part in expanded([need]):
             self._plan.setdefault(part)
-        with neutral(self.x), self._seconds.spent_on(need):
+        with neutral(self.x), self.seconds.spent_on(need):
             value = need.value(self)
         if need.kept:
             self._values[need] = value
@@ -103,16 +104,16 @@ class Probe:
     @property
     def spent_s(self) -> float:
         """Seconds that passes and needs have taken so far."""
-        return self._seconds.total
+        return self.seconds.total
 
     def cost_s(self, needs: Iterable[Need]) -> float:
         """Return the seconds that some needs would take alone: each pass that they stand on, and their reductions."""
         needs = set(expanded(needs))
         keys = {key for need in needs for key in (need, *chain(need.source))}
-        keys |= {key for need in needs for key in self._seconds.inside.get(need, ()) if isinstance(key, Need)}
+        keys |= {key for need in needs for key in self.seconds.inside.get(need, ()) if isinstance(key, Need)}
         if any(need.recorded for need in needs):
             keys.add("operations")
-        return sum(self._seconds.of.get(key, 0.0) for key in keys)
+        return sum(self.seconds.of.get(key, 0.0) for key in keys)
 
     def missing(self, needs: Iterable[Need]) -> int:
         """Return how many forward passes some needs take that have not run, or have been freed."""
@@ -140,7 +141,7 @@ class Probe:
         if training in self.errors:
             raise self.errors[training]
         if training not in self._operations:
-            with neutral(self.x), self._seconds.spent_on("operations"):
+            with neutral(self.x), self.seconds.spent_on("operations"):
                 try:
                     self._operations[training] = self._record(training)
                 except Exception as error:
@@ -208,10 +209,6 @@ class Probe:
         self._results.pop(source, None)
         return self.result(source)
 
-    def charged(self, need: Need) -> contextlib.AbstractContextManager[None]:
-        """Charge what is done inside to a need, and not to the pass that is running."""
-        return self._seconds.spent_on(need)
-
     def generator(self, name: str) -> torch.Generator:
         """Return a fresh CPU generator for a named draw, independent of every other draw of this seed."""
         digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
@@ -249,9 +246,7 @@ class Probe:
     def _record(self, training: bool) -> Operations:
         """Run the network on two images and see all operations."""
         x = self.x[:IMAGES] if len(self.x) >= IMAGES else torch.cat([self.x[:1]] * IMAGES)
-        operations, output = record(self.places, x, training=training, seed=self.seed)
-        self.logits(output)
-        return operations
+        return record(self.places, x, training=training, seed=self.seed)
 
     def _once(self, source: Pass) -> Any:
         """Run a pass, and keep its error; the error is raised again if the pass is needed again."""
@@ -260,7 +255,7 @@ class Probe:
         for below in chain(source)[:0:-1]:
             self.result(below)
         try:
-            with self._seconds.spent_on(source):
+            with self.seconds.spent_on(source):
                 result = source.run(self)
                 if self.x.is_cuda:
                     torch.cuda.synchronize(self.x.device)
@@ -274,7 +269,7 @@ class Probe:
             del self._results[source]
 
 
-class _Seconds:
+class Seconds:
     """Seconds by what they were spent on; those of a part inside of a part count once, for the inner one.
 
     Attributes:

@@ -131,9 +131,9 @@ class Proxy(Card):
         """Return the card as plain values, for JSON."""
         return card(self, self.reads, self.needs, self.batch_size)
 
-    def __call__(self, probe: Probe) -> float:
-        """Return the score of a probe's network, as the function gives it."""
-        return self.function(**{name: probe.read(need) for name, need in self.given.items()})
+    def __call__(self, probe: Probe, **options: Any) -> float:
+        """Return the score of a probe's network, as the function gives it; options are its other parameters."""
+        return self.function(**{name: probe.read(need) for name, need in self.given.items()}, **options)
 
 
 def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int) -> dict[str, Any]:

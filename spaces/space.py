@@ -108,7 +108,7 @@ class Space(ABC):
         with torch.device("meta"):
             network = self.network(architecture, task)
         x = torch.empty(1, *task.shape, device="meta")
-        operations, _ = record(Places(network), x, training=False)
+        operations = record(Places(network), x, training=False)
         macs = sum(call.products + call.additions for call in operations.running)
         return Sizes(sum(parameter.numel() for parameter in network.parameters()), macs)
 

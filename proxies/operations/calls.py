@@ -133,6 +133,7 @@ class Operations:
         uncovered: Names of what ran without a rule, by what it belongs to: `products`, `ReLUs`, `norms`.
         defined: Names of all parameters and buffers, in order of definition.
         buffers: Names of the buffers.
+        used: Names of the parameters that any operation on images used.
     """
 
     calls: tuple[Call, ...]
@@ -141,6 +142,7 @@ class Operations:
     uncovered: dict[str, tuple[str, ...]]
     defined: tuple[str, ...]
     buffers: frozenset[str]
+    used: frozenset[str]
 
     @property
     def running(self) -> Iterator[Call]:
@@ -350,7 +352,7 @@ def released_triples(calls: Sequence[Call]) -> list[Triple]:
     """
     found = [(kind, call) for call in calls if (kind := _letter(call))]
     following = [kind for kind, _ in found[1:]] + [""]
-    body = [(k, c) for (k, c), after in zip(found, following, strict=True) if k != "C" or after == "B"][2:]
+    body = [(k, c) for (k, c), after in zip(found, following, strict=False) if k != "C" or after == "B"][2:]
     if body and body[-1][0] == "R":
         body.pop()
     if [k for k, _ in body[-2:]] == ["B", "B"]:

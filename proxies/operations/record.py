@@ -10,8 +10,8 @@ from .isolation import Places, given_random_state
 from .watch import Backend, Recorder
 
 
-def record(net: Places, x: Tensor, *, training: bool, seed: int = 0) -> tuple[Operations, object]:
-    """Run a network and return its operations and its output; the network does not change.
+def record(net: Places, x: Tensor, *, training: bool, seed: int = 0) -> Operations:
+    """Run a network and return its operations; the network does not change.
 
     Args:
         net: Network.
@@ -31,4 +31,4 @@ def record(net: Places, x: Tensor, *, training: bool, seed: int = 0) -> tuple[Op
         recorder,
     ):
         output = net.net(x)
-    return recorder.finish(output, state), output
+    return recorder.finish(output, state)

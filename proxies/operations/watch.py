@@ -77,6 +77,7 @@ class Recorder(Watch):
         self.running = ""  # the name of the function without a rule that is running
         self.stack = [ModuleCall("", net.net)]
         self.runs = 0
+        self.used: set[str] = set()
         self.ordinals: dict[int, int] = {}
         for name, tensor in state.items():
             kind = "parameter" if name in net.parameters else "buffer"
@@ -135,8 +136,11 @@ class Recorder(Watch):
         )
         for tensor in tensors if kind != "skip" else []:  # a skip gives the tensor itself
             mark(tensor, call)
-        if tensors and not call.fixed and name not in VIEWS:
-            self.stack[-1].works = True
+        if tensors and not call.fixed:
+            self.stack[-1].works |= name not in VIEWS
+            for source in sources:
+                if source.fixed and source.weighted:
+                    self.used |= {source.name} if source.kind == "parameter" else _roots(source)
         return call
 
     def _describe(self, call: Call, rule: Rule, given: Named, output: Any) -> None:
@@ -258,6 +262,7 @@ class Recorder(Watch):
             {what: tuple(names) for what, names in self.uncovered.items()},
             tuple(order),
             frozenset(order) - self.net.parameters.keys(),
+            frozenset(self.used),
         )
 
 
@@ -286,7 +291,7 @@ def made_by(tensor: Tensor) -> Call:
 
 
 def _roots(call: Call) -> set[str]:
-    """Return the names of the parameters from which the weight of a call is computed."""
+    """Return the names of the parameters that the fixed sources of a call are computed from."""
     names: set[str] = set()
     waiting = [source for source in call.sources if source.fixed]
     while waiting:

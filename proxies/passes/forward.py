@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import typing
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,7 +74,7 @@ class Forward(Pass):
         trace = Trace(operations, state)
         for tensor in trace.parameters.values():
             tensor.requires_grad_(self.graph and tensor.is_floating_point())
-        watch = Running(self, trace, probe.errors, probe.charged)
+        watch = Running(self, trace, probe.errors, probe.seconds.spent_on)
         with (
             probe.places.given(state, self.training),
             given_random_state(probe.seed, probe.x.device),
@@ -290,10 +291,15 @@ class Running(Substituting):
         trace.watched.append(watched)
         if activation.requires_grad:
             # Several objectives can be differentiated through one forward; only that of the tap counts.
-            running = _Weak(trace)
-            activation.register_hook(  # type: ignore[no-untyped-call]
-                lambda gradient: watched.arrive(gradient) if running.pass_() == source else None
-            )
+            # A reference to the trace would be a cycle.
+            weak = weakref.ref(trace)
+
+            def hook(gradient: Tensor) -> None:
+                running = weak()
+                if running is not None and running.running == source:
+                    watched.arrive(gradient)
+
+            activation.register_hook(hook)  # type: ignore[no-untyped-call]
 
     def _hook(self, tap: Tap, name: str, module: nn.Module) -> RemovableHandle:
         """Visit a module; only `as_released` variants and blocks go by modules."""
@@ -318,20 +324,6 @@ class Running(Substituting):
         if tap.side == "input":
             return module.register_forward_pre_hook(before, with_kwargs=True)
         return module.register_forward_hook(after, with_kwargs=True)
-
-
-class _Weak:
-    """A reference to what a trace is running, without a reference to the trace."""
-
-    def __init__(self, trace: Trace) -> None:
-        import weakref
-
-        self.trace = weakref.ref(trace)
-
-    def pass_(self) -> Pass | None:
-        """Return the backward pass that is running."""
-        trace = self.trace()
-        return trace.running if trace else None
 
 
 def _of_layer(tap: Tap, call: Call, given: Named, func: Function) -> Any:
@@ -428,3 +420,34 @@ class Variances(Need):
         """Return the variances."""
         trace: Trace = probe.result(self.of)
         return [trace.state[name] for name in trace.operations.variances]
+
+
+@dataclass(frozen=True)
+class Labels(Need):
+    """The labels `(n,)` int64 of the images of the first input of a forward pass, each a class of the network."""
+
+    of: Forward = DATA
+
+    @property
+    def source(self) -> Forward:
+        """The forward pass."""
+        return self.of
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Labels."""
+        return frozenset({"labels"})
+
+    def value(self, probe: Probe) -> Tensor:
+        """Return the labels.
+
+        Raises:
+            NotApplicableError: There are no labels.
+            BatchError: A label is not the index of an output.
+        """
+        trace: Trace = probe.result(self.of)
+        return probe.labels(self.of.inputs[0], trace.outputs[0].shape[1])
+
+
+#: The labels of the images.
+LABELS = Labels()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import NotApplicableError
-from ..operations.calls import Operations
+from ..operations.calls import Call, Operations
 
 State = dict[str, Tensor]
 Init = Callable[[Operations, State, torch.Generator], State]
@@ -51,28 +51,24 @@ def thin(operations: Operations, state: State, generator: torch.Generator) -> St
         NotApplicableError: The network has parameters of other operations than convolutions without groups, batch norms
             and linear layers, or a number of channels that is not a multiple of those of the first convolution.
     """
-    names = [layer.name for layer in operations.weights]
-    vectors = {name for call in operations.running if call.name == "batch_norm" for name in _of_norm(call) if name}
-    vectors |= {call.bias for call in operations.running if call.is_layer and call.bias}
-    known = {*names, *vectors}
-    plain = all(c.name in {"conv1d", "conv2d", "conv3d", "linear"} and c.groups == 1 for c in operations.layers)
-    others = [c for c in operations.of_kinds("norm") if c.name != "batch_norm" and c.weight]
-    if not names or not plain or others or any(layer.value is not None for layer in operations.weights):
+    weights = [layer.name for layer in operations.weights]
+    layers = [call for call in operations.running if call.is_layer]
+    vectors = {call.bias for call in layers} | {name for call in operations.running for name in _of_batch_norm(call)}
+    plain = all(call.name in _PLAIN and call.groups == 1 for call in layers)
+    others = {name for name in operations.used - {*weights, *vectors} if state[name].numel() > 1}
+    if not weights or not plain or others:
         raise NotApplicableError("only convolutions without groups, batch norms and linear layers can be made thin")
-    width = len(state[names[0]])
+    first, last, width = weights[0], weights[-1], len(state[weights[0]])
+    classes = {last} | {call.bias for call in layers if call.weight == last}
     result = dict(state)
-    for name in known:
+    for name in sorted({*weights, *vectors} - {""}, key=operations.defined.index):
         tensor = state[name]
-        narrow = [True, True] if name in names else [True]
-        owner = next((n for n in (names[-1],) if name == n or name in _biases(operations, n)), "")
-        narrow[0] = not owner  # the number of classes stays
-        if name in names:
-            narrow[1] = name != names[0]  # and the number of colours
-        for dimension, divided in enumerate(narrow):
-            if divided and tensor.shape[dimension] % width:
+        dimensions = [] if name in classes else [0]
+        dimensions += [1] if name in weights and name != first else []  # the colours stay
+        for dimension in dimensions:
+            if tensor.shape[dimension] % width:
                 raise NotApplicableError(f"{name}: {tensor.shape[dimension]} is no multiple of {width} channels")
-            if divided:
-                tensor = tensor.narrow(dimension, 0, tensor.shape[dimension] // width)
+            tensor = tensor.narrow(dimension, 0, tensor.shape[dimension] // width)
         result[name] = tensor
     return _redraw(operations, result, generator, _fan_out)
 
@@ -87,13 +83,15 @@ INITS: dict[str, Init] = {
 }
 
 
-def _biases(operations: Operations, weight: str) -> set[str]:
-    return {call.bias for call in operations.running if call.weight == weight and call.bias}
+#: Layers that can be made thin.
+_PLAIN = frozenset({"conv1d", "conv2d", "conv3d", "linear"})
 
 
-def _of_norm(call: object) -> tuple[str, ...]:
-    weight, bias, variance = call.weight, call.bias, call.variance  # type: ignore[attr-defined]
-    return weight, bias, variance, variance.replace("running_var", "running_mean")
+def _of_batch_norm(call: Call) -> tuple[str, ...]:
+    """Return the names of the vectors of a batch norm."""
+    if call.name != "batch_norm":
+        return ()
+    return call.weight, call.bias, call.variance, call.variance.replace("running_var", "running_mean")
 
 
 def _fan_out(weight: Tensor, linear: bool) -> float:

@@ -96,7 +96,7 @@ class PerImage(Pass):
             all_finite("the gradient of ", found)
             for need in needs:
                 if need not in probe.errors:
-                    with errors_kept(probe.errors, need), probe.charged(need):
+                    with errors_kept(probe.errors, need), probe.seconds.spent_on(need):
                         parts[need].append(need.reduce(found if need.of == "parameters" else weights(found)))
         probe.forwards += 1
         probe.backwards += 1

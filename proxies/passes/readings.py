@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..operations.calls import Operations
 from .core import Need
-from .inputs import DATA, Input
 
 if typing.TYPE_CHECKING:
     from ..probe import Probe
@@ -38,28 +37,6 @@ class Parameters(Need):
 
 
 @dataclass(frozen=True)
-class Labels(Need):
-    """The labels `(n,)` int64 of the images of an input."""
-
-    of: Input = DATA
-    recorded: ClassVar[bool] = False
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """Labels."""
-        return frozenset({"labels"})
-
-    def value(self, probe: Probe) -> Tensor:
-        """Return the labels.
-
-        Raises:
-            NotApplicableError: There are no labels.
-            BatchError: A label is negative.
-        """
-        return probe.labels(self.of)
-
-
-@dataclass(frozen=True)
 class Draw(Need):
     """A fresh CPU generator for a named draw, independent of every other draw of the seed."""
 
@@ -72,4 +49,4 @@ class Draw(Need):
         return probe.generator(self.name)
 
 
-OPERATIONS, PARAMETERS, LABELS = Record(), Parameters(), Labels()
+OPERATIONS, PARAMETERS = Record(), Parameters()

@@ -54,7 +54,7 @@ class Signs(Pass):
                 gradient = None
                 if after.requires_grad and before.requires_grad:
                     (gradient,) = torch.autograd.grad(after, before, signs, retain_graph=keep, allow_unused=True)
-                with errors_kept(probe.errors, tap), probe.charged(tap):
+                with errors_kept(probe.errors, tap), probe.seconds.spent_on(tap):
                     gradient = finite(f"the gradient at {name}", or_zeros(gradient, before))
                     values.append((name, tap.reduce(name, signs, gradient)))
             trace.taps[tap] = values[::-1]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from zcbench.errors import BatchError
 from zcbench.proxies import PROXIES
-from zcbench.proxies.passes.needs import backward_of, forward_of
+from zcbench.proxies.passes import Backward, Forward, PerImage
+from zcbench.proxies.passes.core import Pass, chain, expanded
 from zcbench.proxies.registry import Score, score_all
 from zcbench.spaces.nb201.network import Network, parse
 
@@ -21,16 +22,25 @@ ARCHITECTURES = {
 }
 READ_IMAGES = {name for name, proxy in PROXIES.items() if "data" in proxy.reads}
 READ_LABELS = {name for name, proxy in PROXIES.items() if "labels" in proxy.reads}
+
+
+def passes(name: str) -> set[Pass]:
+    return {source for need in expanded(PROXIES[name].needs) for source in chain(need.source)}
+
+
+def forwards(name: str) -> set[Forward]:
+    alone = {source.forward for source in passes(name) if isinstance(source, PerImage)}
+    return alone | {source for source in passes(name) if isinstance(source, Forward)}
+
+
 READ_WEIGHTS = {"l2_norm"} | {
-    name
-    for name, proxy in PROXIES.items()
-    if any(forward_of(need).init in {"given", "absolute"} for need in proxy.needs)
+    name for name in PROXIES if any(forward.init in {"given", "absolute"} for forward in forwards(name))
 }
-DIFFERENTIATE = {name for name, proxy in PROXIES.items() if any(map(backward_of, proxy.needs))}
+DIFFERENTIATE = {name for name, proxy in PROXIES.items() if "gradients" in proxy.reads}
 DIFFERENTIATE_THE_LOSS = {
     name
-    for name, proxy in PROXIES.items()
-    if any(backward.objective.startswith("loss") for need in proxy.needs if (backward := backward_of(need)))
+    for name in PROXIES
+    if any(source.objective.name == "loss" for source in passes(name) if isinstance(source, Backward | PerImage))
 }
 
 
@@ -53,7 +63,7 @@ def as_before(found: dict[str, Score], clean: dict[str, Score], names: set[str])
 
 
 def test_most_proxies_read_something() -> None:
-    structure = {"params", "conv_count", "relu_count", "tpc", "vkdnw_dim"}
+    structure = {"params", "macs", "conv_count", "relu_count", "tpc", "vkdnw_dim"}
     drawn = {name for name, proxy in PROXIES.items() if "noise" in proxy.reads and "data" not in proxy.reads}
     assert set(PROXIES) - READ_IMAGES == structure | drawn | {"l2_norm", "synflow", "synflow.bn", "logsynflow"}
     assert {

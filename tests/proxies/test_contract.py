@@ -146,7 +146,9 @@ def test_a_batch_free_score_is_the_same_for_every_batch(name: str, batch: Batch)
 def test_memory_layout_does_not_matter(name: str, batch: Batch) -> None:
     x, y = batch
     expected = one(name, cell(), x, y).value
-    assert one(name, cell(), x.contiguous(memory_format=torch.channels_last), y).value == expected
+    last = x.contiguous(memory_format=torch.channels_last)
+    tolerance = 1e-2 if name.startswith("zico") else 1e-4  # zico divides by differences of nearly equal gradients
+    assert one(name, cell(), last, y).value == pytest.approx(expected, rel=tolerance, abs=1e-4)
     turned = cell().to(memory_format=torch.channels_last)
     assert one(name, turned, x, y).value == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
@@ -286,7 +288,7 @@ NO_RELU_MAP = {"swap", "swap.regularised", "l_swag", "linear_regions"}
 NO_RELU = {"naswot", "naswot.eval", "naswot.as_released", "wrcor", *NO_RELU_MAP}
 NO_BLOCKS = {"az_expressivity", "az_progressivity", "az_trainability"}
 NO_POOLING = {"zen", "phi"}
-STRUCTURE = {"params", "l2_norm", "conv_count", "relu_count", "vkdnw_dim", "tpc"}
+STRUCTURE = {"params", "macs", "l2_norm", "conv_count", "relu_count", "vkdnw_dim", "tpc"}
 NOT_APPLICABLE: dict[str, set[str]] = {
     "groups": {*NO_TRIPLE, "linear_regions"},
     "depthwise": {*NO_TRIPLE, "linear_regions"},
@@ -304,8 +306,7 @@ NOT_APPLICABLE: dict[str, set[str]] = {
     "called by keyword": set(),
     "a scalar parameter": set(),
     "tied weights": {*NO_TRIPLE, *NO_BLOCKS, "wrcor"},
-    # The norm of the only triple does not run. The module that is defined last is taken for the classifier.
-    "unused head": {"eznas_b", "eznas_b.as_printed", "linear_regions"},
+    "unused head": set(),
     "tuple output": set(PROXIES) - STRUCTURE,
 }
 
@@ -336,5 +337,5 @@ def test_equal_seeds_give_equal_scores(batch: Batch) -> None:
     assert [s.value for s in first] == [s.value for s in second]
     equal = {a.proxy for a, b in zip(first, other, strict=True) if same(a.value, b.value)}
     # Equal are: structure, a count that saturates at 2^8 patterns, and a comparison of classes of one image each.
-    structure = STRUCTURE - {"l2_norm"} | {"macs"}
+    structure = STRUCTURE - {"l2_norm"}
     assert equal == {*structure, "swap", "swap.regularised", "epe_nas"}

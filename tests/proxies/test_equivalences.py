@@ -16,7 +16,7 @@ Batch = tuple[Tensor, Tensor]
 
 
 def score(name: str, net: nn.Module, x: Tensor, y: Tensor | None = None, **options: object) -> float:
-    return PROXIES[name].function(Probe(net, x, y, **options))  # type: ignore[arg-type]
+    return PROXIES[name](Probe(net, x, y, **options))  # type: ignore[arg-type]
 
 
 def body() -> nn.Sequential:

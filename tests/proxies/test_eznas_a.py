@@ -9,11 +9,15 @@ import torch
 from torch import Tensor, nn
 from zcbench.errors import NotApplicableError
 from zcbench.proxies.eznas_a import SIGNS, eznas_a, first_of_triples
-from zcbench.proxies.passes.needs import DATA, Backward, Tap
+from zcbench.proxies.operations.isolation import Places
+from zcbench.proxies.operations.record import record
+from zcbench.proxies.passes import DATA, Backward, Call, Tap
+from zcbench.proxies.passes.objectives import SUM
 from zcbench.proxies.probe import Probe
 from zcbench.tools.parity import batches, load
 
 SYNTHETIC = Path(__file__).parent / "synthetic"
+PLACE = "a place"
 NETS = sorted(path.stem for path in (SYNTHETIC / "nets").glob("*.npz"))
 
 
@@ -37,20 +41,25 @@ def value(matrix: list[list[int]]) -> float:
     return 0.0 if d == 0 else 0.5 if d < 0 else d / (1 + d)
 
 
-def _gradient(activation: Tensor, gradient: Tensor) -> Tensor:
+def _gradient(place: object, activation: Tensor, gradient: Tensor) -> Tensor:
     return gradient
+
+
+def triples_of(net: nn.Module) -> list[Call]:
+    operations = record(Places(net), torch.zeros(2, 3, 32, 32), training=True)
+    return [place for place in first_of_triples(operations) if isinstance(place, Call)]
 
 
 @pytest.mark.parametrize("net", NETS)
 def test_determinants_are_exact(net: str) -> None:
     x = batches(SYNTHETIC)["synthetic_16"][0][:2].double()
-    signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
-    gradients = Tap(signs.source, at=first_of_triples, reduce=_gradient, side="input")
+    signs = Tap(Backward(DATA, SUM), at=first_of_triples, reduce=SIGNS.reduce, side="input")
+    gradients = Tap(signs.of, at=first_of_triples, reduce=_gradient, side="input")
     probe = Probe(load(SYNTHETIC / "nets" / f"{net}.npz").double(), x, plan=[signs, gradients])
     # Four triples suffice, because exact elimination is slow.
-    for (_, score), (_, gradient) in list(zip(probe.tap(signs), probe.tap(gradients), strict=True))[-4:]:
+    for (_, score), (_, gradient) in list(zip(probe.read(signs), probe.read(gradients), strict=True))[-4:]:
         matrices = gradient.sign().to(torch.int64).flatten(0, 1)[:40].tolist()
-        ours = SIGNS.reduce(gradient, gradient.flatten(0, 1)[:40][None])
+        ours = SIGNS.reduce(PLACE, gradient, gradient.flatten(0, 1)[:40][None])
         assert ours == pytest.approx(math.sqrt(sum(value(m) ** 2 for m in matrices)), rel=1e-12)
         assert score >= ours
 
@@ -65,9 +74,9 @@ def test_the_reference_differs_only_by_its_round_off(net: str) -> None:
             if (row["net"], row["proxy"], row["variant"]) == (net, "eznas_a", "weights_as_given.float64")
         )
     known = batches(SYNTHETIC)
-    signs = Tap(Backward(DATA, "ones"), at=first_of_triples, reduce=SIGNS.reduce, side="input")
+    signs = Tap(Backward(DATA, SUM), at=first_of_triples, reduce=SIGNS.reduce, side="input")
     probe = Probe(load(SYNTHETIC / "nets" / f"{net}.npz").double(), known["synthetic_16"][0].double(), plan=[signs])
-    exact = eznas_a(probe, signs)
+    exact = eznas_a(probe.read(signs))
     assert exact <= reference
     assert reference == pytest.approx(exact, rel=1e-2)
 
@@ -78,9 +87,9 @@ def test_singular_signs_score_nothing_in_any_layout() -> None:
     left = torch.linalg.slogdet(signs.double())
     assert ((left.sign > 0) & (left.logabsdet > 1)).any(), "round-off of LU does not matter, so this shows nothing"
     for layout in (torch.contiguous_format, torch.channels_last):
-        assert SIGNS.reduce(signs, signs.contiguous(memory_format=layout)) == 0
+        assert SIGNS.reduce(PLACE, signs, signs.contiguous(memory_format=layout)) == 0
     signs[:, ::2, 9] = 1
-    scores = {SIGNS.reduce(signs, g) for g in (signs, signs.contiguous(memory_format=torch.channels_last))}
+    scores = {SIGNS.reduce(PLACE, signs, g) for g in (signs, signs.contiguous(memory_format=torch.channels_last))}
     assert len(scores) == 1
     matrices = signs[:, ::2].to(torch.int64).flatten(0, 1).tolist()
     assert scores.pop() == pytest.approx(math.sqrt(sum(value(m) ** 2 for m in matrices)), rel=1e-12)
@@ -88,24 +97,25 @@ def test_singular_signs_score_nothing_in_any_layout() -> None:
 
 def test_triples_of_the_benchmark_are_relu_conv_norm() -> None:
     net = load(SYNTHETIC / "nets" / "n04_best_cifar10.npz")
-    names = first_of_triples(net)
-    assert len(names) == 19  # as many as the reference scored
-    assert all(isinstance(net.get_submodule(name), nn.ReLU) for name in names)
+    calls = triples_of(net)
+    assert len(calls) == 19  # as many as the reference scored
+    assert all(call.relu for call in calls)
 
 
 def test_cells_without_convolutions_fall_back_to_conv_norm_relu() -> None:
     net = load(SYNTHETIC / "nets" / "n09_convfree_mixed.npz")
     # The reference pairs the stem, both convolutions of the first reduction, and the second one of the other reduction.
-    assert first_of_triples(net) == ("stem.0", "cells.1.conv_a.op.1", "cells.1.conv_b.op.1", "cells.3.conv_b.op.1")
+    modules = ["stem.0", "cells.1.conv_a.op.1", "cells.1.conv_b.op.1", "cells.3.conv_b.op.1"]
+    assert [call.module for call in triples_of(net)] == modules
 
 
 def test_no_triple_and_no_square_are_not_applicable() -> None:
     with pytest.raises(NotApplicableError, match="triple"):
-        first_of_triples(nn.Linear(2, 2))
+        triples_of(nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 2)))
     with pytest.raises(NotApplicableError, match="square"):
-        SIGNS.reduce(torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 3))
+        SIGNS.reduce(PLACE, torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 3))
 
 
 def test_the_score_grows_with_the_root_of_the_batch() -> None:
     g = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    assert SIGNS.reduce(g, torch.cat([g, g])) == pytest.approx(math.sqrt(2) * SIGNS.reduce(g, g))
+    assert SIGNS.reduce(PLACE, g, torch.cat([g, g])) == pytest.approx(math.sqrt(2) * SIGNS.reduce(PLACE, g, g))

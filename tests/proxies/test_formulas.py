@@ -22,7 +22,7 @@ LAYERS = (0, 3, 8)  # the layers of `body`
 
 
 def score(name: str, net: nn.Module, x: Tensor, y: Tensor | None = None, **options: object) -> float:
-    return PROXIES[name].function(Probe(net, x, y, **options))  # type: ignore[arg-type]
+    return PROXIES[name](Probe(net, x, y, **options))  # type: ignore[arg-type]
 
 
 def body(norms: bool = True) -> nn.Sequential:
@@ -122,7 +122,7 @@ def test_l_swag_equals_its_formula(doubles: Batch) -> None:
 def test_zico_bc_subtracts_a_bias_from_the_sizes_of_maps(beta: float, doubles: Batch) -> None:
     zico = sum(np.log((np.abs(g).mean(0) / g.std(0)).sum()) for g in parts(body(), *doubles, 2))
     bias = math.log(16 * 16 / math.sqrt(5)) + math.log(8 * 8 / math.sqrt(7)) + math.log(1 / math.sqrt(10))
-    value = PROXIES["zico_bc"].function(Probe(body(), *doubles), beta=beta)  # type: ignore[call-arg]
+    value = PROXIES["zico_bc"](Probe(body(), *doubles), beta=beta)
     assert value == pytest.approx(zico - beta * bias, rel=1e-9)
 
 
@@ -131,7 +131,7 @@ def test_swap_regularised_weighs_by_size(doubles: Batch) -> None:
     swap = score("swap", body(), doubles[0])
     expected = swap * math.exp(-((thousands - 1500) ** 2) / 1e6)
     assert score("swap.regularised", body(), doubles[0]) == pytest.approx(expected, rel=1e-12)
-    at_best = PROXIES["swap.regularised"].function(Probe(body(), doubles[0]), mu=thousands)  # type: ignore[call-arg]
+    at_best = PROXIES["swap.regularised"](Probe(body(), doubles[0]), mu=thousands)
     assert at_best == swap
 
 
@@ -166,7 +166,7 @@ def test_meco_opt_of_sixteen_channels(doubles: Batch) -> None:
     def first(of: int, count: int) -> list[int]:
         return list(range(count))
 
-    value = PROXIES["meco.opt"].function(Probe(net, doubles[0]), choose=first)  # type: ignore[call-arg]
+    value = PROXIES["meco.opt"](Probe(net, doubles[0]), choose=first)
     assert value == pytest.approx(16 / 8 * smallest(features[:8]), rel=1e-9)
     # A principal submatrix has no smaller eigenvalue (Cauchy).
     by_seed = [score("meco.opt", net, doubles[0], seed=seed) for seed in range(3)]
@@ -237,10 +237,18 @@ def test_wrcor_leaves_out_correlations_with_a_constant_row(doubles: Batch) -> No
     ],
 )
 def test_tpc_by_hand(convolution: nn.Conv2d, inside: float) -> None:
-    x = torch.zeros(1, 3, 8, 8)
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = convolution
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.convolution(x) + self.convolution(x)
+
+    x = torch.zeros(1, convolution.in_channels, 8, 8)
     assert score("tpc", convolution, x) == pytest.approx(math.log(inside), rel=1e-14)
-    twice = score("tpc", nn.Sequential(convolution, nn.ReLU(), convolution, nn.Conv2d(8, 1, 1)), x)
-    assert twice == pytest.approx(math.log(inside), rel=1e-14)  # a module used twice is one; log 1 is 0
+    last = nn.Conv2d(convolution.out_channels, 1, 1)  # log 1 is 0
+    assert score("tpc", nn.Sequential(Twice(), nn.ReLU(), last), x) == pytest.approx(2 * math.log(inside), rel=1e-14)
 
 
 def kernel(net: nn.Module, x: Tensor, y: Tensor) -> Array:
@@ -263,7 +271,7 @@ def test_ntk_trace_and_hnas_equal_a_loop_over_images(doubles: Batch) -> None:
         ({"mu": 0.0}, ratio),
         ({"mu": 1.0, "nu": trace}, ratio),
     ):
-        value = PROXIES["hnas"].function(Probe(body(), *doubles), **options)  # type: ignore[call-arg]
+        value = PROXIES["hnas"](Probe(body(), *doubles), **options)
         assert value == pytest.approx(expected, rel=1e-7)
 
 
@@ -278,8 +286,7 @@ def test_ntk_trace_of_one_layer_by_hand() -> None:
 def test_without_batch_norm_products_are_gradients(name: str, options: dict[str, float], doubles: Batch) -> None:
     for norms in (False, True):
         ours, released = (
-            PROXIES[variant].function(Probe(body(norms), *doubles), **options)  # type: ignore[call-arg]
-            for variant in (name, f"{name}.as_released")
+            PROXIES[variant](Probe(body(norms), *doubles), **options) for variant in (name, f"{name}.as_released")
         )
         assert (released == pytest.approx(ours, rel=1e-7)) != norms
 

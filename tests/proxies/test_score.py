@@ -9,6 +9,7 @@ import zcbench
 from torch import Tensor, nn
 from zcbench.errors import ConfigError, UnknownNameError
 from zcbench.proxies import AGGREGATES
+from zcbench.proxies.passes import PARAMETERS
 
 Batch = tuple[Tensor, Tensor]
 
@@ -94,9 +95,9 @@ def test_rank_orders_networks_and_puts_failures_last(batch: Batch) -> None:
 
 def test_a_proxy_of_your_own_is_used_by_name(batch: Batch) -> None:
     @zcbench.register("test_width", paper="none", direction="lower")
-    def width(probe: zcbench.Probe) -> float:
+    def width(parameters: dict[str, Tensor] = zcbench.reads(PARAMETERS)) -> float:
         """Take the width of the first linear layer."""
-        return float(probe.net[1].out_features)  # type: ignore[index]
+        return float(len(parameters["1.weight"]))
 
     try:
         ranked = zcbench.rank({"wide": mlp(9), "narrow": mlp(3)}, *batch, proxies=["test_width"])
@@ -114,7 +115,7 @@ def test_out_of_memory_is_a_status(batch: Batch, monkeypatch: pytest.MonkeyPatch
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("planted")
 
-    monkeypatch.setattr("zcbench.proxies.probe.functional_call", full)
+    monkeypatch.setattr("zcbench.proxies.passes.forward.Running.run", full)
     scores = zcbench.score(mlp(2), *batch, proxies=["snip", "l2_norm"])
     assert scores["snip"].status == "out_of_memory"
     assert scores["l2_norm"].status == "ok"
