@@ -60,8 +60,8 @@ class Probe:
     ) -> None:
         _check_batch(x, y)
         self.net = plain(net)
-        self.x = x
-        self.y = y
+        self.x = _outside_of_inference(x)
+        self.y = None if y is None else _outside_of_inference(y)
         self.seed = seed
         self.drawn = dict(inputs or {})
         self.forwards = 0
@@ -309,6 +309,12 @@ def _check_batch(x: Tensor, y: Tensor | None) -> None:
         raise BatchError(f"images: expected one or more, (N, C, H, W), got the shape {tuple(x.shape)}")
     if y is not None and (y.shape != x.shape[:1] or y.dtype != torch.int64):
         raise BatchError(f"labels: expected ({len(x)},) int64, one per image, got {tuple(y.shape)} {y.dtype}")
+
+
+def _outside_of_inference(tensor: Tensor) -> Tensor:
+    """Return a tensor that autograd takes: one that was made in inference mode is copied."""
+    with torch.inference_mode(False):
+        return tensor.clone() if tensor.is_inference() else tensor
 
 
 def _check_network(net: Places, x: Tensor) -> None:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ...errors import NotApplicableError
+
 #: Dictionaries inside of a module that a pass may change.
 _INNER = ("_parameters", "_buffers", "_modules")
 
@@ -51,6 +53,10 @@ class Places:
     @contextlib.contextmanager
     def given(self, state: Mapping[str, Tensor], training: bool) -> Iterator[None]:
         """Put tensors into the places and set the mode of all modules; restore all attributes afterwards."""
+        if any(isinstance(module, torch.jit.ScriptModule) for module in self.modules.values()):
+            raise NotApplicableError(
+                "a scripted module runs outside of Python, where its operations cannot be seen: give the plain module"
+            )
         saved = [
             (m.__dict__, m.__dict__.copy(), [(m.__dict__[key], m.__dict__[key].copy()) for key in _INNER])
             for m in self.modules.values()

@@ -234,30 +234,29 @@ class Running(Substituting):
 
     def operated(self, call: Call, rule: Rule, func: Function, args: Args, named: Named) -> Any:
         """Run a call and visit its taps."""
-        taps = self.at.get(call.place, ())
         written = self._before_write(func, args, named)
-        before = [tap for tap, _ in taps if tap.side == "input"]
-        if written is not None and taps and written is rule.bind(args, named).get("input"):
-            args, named = rule.replace(args, named, "input", written.clone())
-        else:
-            written = None
-        if before:
+        taps = self.at.get(call.place, ())
+        if not taps:
+            return func(*args, **named)
+        if before := [tap for tap, _ in taps if tap.side == "input"]:
             # An alias is a node of its own in the graph, so its gradient is the part that flows through this operation.
             # A `view_as` would change the strides of a batch of one, and convolutions would choose another algorithm.
             alias = torch.ops.aten.alias(rule.bind(args, named)["input"])
             args, named = rule.replace(args, named, "input", alias)
             for tap in before:
                 self.visit(tap, call, alias, partial(tap.reduce, call))
+        if written is not None:  # the operation writes into a copy, and the result is written back
+            args, named = rule.replace(args, named, "input", rule.bind(args, named)["input"].clone())
         output = func(*args, **named)
         if written is not None:
-            written.copy_(output)
-            output = written
+            for watched in self.trace.watched:
+                watched.before_write(written)
+            output = written.copy_(output)
         for tap, _ in taps:
             if tap.side == "output":
                 self.visit(tap, call, output, partial(tap.reduce, call))
             elif tap.side == "layer":
-                given = rule.bind(args, named)
-                self.visit(tap, call, output, _of_layer(tap, call, given, func))
+                self.visit(tap, call, output, _of_layer(tap, call, rule.bind(args, named), func))
         return output
 
     def unruled(self, func: Function, args: Args, named: Named) -> Any:
