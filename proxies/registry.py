@@ -45,12 +45,12 @@ def reads(need: Need) -> Any:
         TypeError: This is no need.
 
     Example:
-        >>> import zcbench
+        >>> import torch, zcbench
         >>> from zcbench.proxies.passes import LOSS, Layers
-        >>> @zcbench.register("docs.largest_gradient", paper="an example")
-        ... def largest_gradient(layers: Layers = zcbench.reads(LOSS)) -> float:
-        ...     "Take the largest gradient of any weight."
+        >>> def largest_gradient(layers: Layers = zcbench.reads(LOSS)) -> float:
         ...     return max(float(gradient.abs().max()) for _, gradient in layers)
+        >>> largest_gradient([(torch.ones(2), torch.tensor([-3.0, 2.0]))])
+        3.0
     """
     if not isinstance(need, Need):
         raise TypeError(f"reads: expected what a pass leaves, such as LOSS, got {need!r}")

@@ -7,26 +7,35 @@ from typing import Any
 
 import yaml
 
-#: Limits for the characters of a text and for how deep its lists and mappings are nested.
-LONGEST, DEEPEST = 1_000_000, 50
+#: Limits for the characters of a text, for how deep its lists and mappings are nested, and for the number of values
+#: when aliases are written out.
+LONGEST, DEEPEST, MOST = 1_000_000, 50, 100_000
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader without aliases, with a limited depth, in which a key occurs once."""
+    """A loader of limited depth and number of values, in which a key occurs once."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self.depth = 0
+        self.values: dict[yaml.Node, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node."""
-        if self.check_event(yaml.AliasEvent):
-            raise self._fault("an alias (*name), which can make a short text long", self.peek_event())
+        """Compose a node, and count its values."""
+        at = self.peek_event()
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self._fault(f"more than {DEEPEST} levels", self.peek_event())
+            raise self._fault(f"more than {DEEPEST} levels", at)
         node = super().compose_node(parent, index)
         self.depth -= 1
+        if node not in self.values:
+            parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+            inner = [] if isinstance(node, yaml.ScalarNode) else parts
+            if any(part not in self.values for part in inner):
+                raise self._fault("an alias of what it lies in", at)
+            self.values[node] = 1 + sum(self.values[part] for part in inner)
+        if self.values[node] > MOST:
+            raise self._fault(f"more than {MOST:,} values when aliases (*name) are written out", at)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -46,7 +55,7 @@ def read_yaml(text: str) -> Any:
 
     Raises:
         ValueError: The text is too long.
-        yaml.YAMLError: The text is no YAML, is nested too deep, has an alias, or has a key twice.
+        yaml.YAMLError: The text is no YAML, is nested too deep, stands for too many values, or has a key twice.
 
     Example:
         >>> read_yaml("sample: 200")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...errors import NotApplicableError, unknown_name
 from ...proxies.eznas_b import INIT, PERTURBED
-from ...proxies.operations.calls import Triple, conv_norm_relu, released_triples
+from ...proxies.operations.calls import NO_TRIPLE, Triple, conv_norm_relu, released_triples
 from ...proxies.passes import OPERATIONS, Backward, Call, Forward, Need, Operations, ParameterGradients, Tap
 from ...proxies.passes.forward import State
 from ...proxies.passes.inputs import DATA, NOISE
@@ -225,7 +225,7 @@ def _triples(collection: str, operations: Operations) -> list[Triple]:
     if collection == "flow":
         if triples := operations.flow_triples:
             return triples
-        raise NotApplicableError("the network has no ReLU-Conv-BatchNorm triple")
+        raise NotApplicableError(NO_TRIPLE)
     return (released_triples if collection == "rcb" else conv_norm_relu)(tuple(operations.running))
 
 

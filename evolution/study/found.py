@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -83,7 +83,7 @@ class Found:
         return Proxy(
             name=self.name,
             version=1000 * statistics.VERSION + primitives.VERSION,
-            function=program_score(tree, terminals, self.collection, self.to_scalar, self.aggregation),
+            function=ProgramScore(tree, terminals, self.collection, self.to_scalar, self.aggregation),
             paper=self.paper,
             direction=self.direction,
             batch_size=self.batch_size,
@@ -96,17 +96,41 @@ class Found:
         write_atomically(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
-def program_score(
-    program: Program, terminals: tuple[str, ...], collection: Collection, to_scalar: ToScalar, aggregation: Aggregation
-) -> Callable[[Statistics], float]:
-    """Return the function that scores a network with a program, applied to every instance and averaged over these."""
+@dataclass(frozen=True)
+class ProgramScore:
+    """The function that scores a network with a program, applied to every instance and averaged over these.
 
-    def score(statistics: Statistics = reads(Collected(terminals, collection))) -> float:  # noqa: B008
-        return float(Plan([program], to_scalar, aggregation).scores([statistics])[0, 0])
+    Attributes:
+        program: Program over the terminals.
+        terminals: Terminals that it reads.
+        collection: Rule that finds the instances.
+        to_scalar: How a tensor becomes a score of an instance.
+        aggregation: How scores of instances become one.
+    """
 
-    # Scores of another program under the same name are other scores.
-    score.content = f"{program} {collection} {to_scalar} {aggregation}"  # type: ignore[attr-defined]
-    return score
+    program: Program
+    terminals: tuple[str, ...]
+    collection: Collection
+    to_scalar: ToScalar
+    aggregation: Aggregation
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Its only parameter, with the default that says what it is given."""
+        given = reads(Collected(self.terminals, self.collection))
+        return inspect.Signature(
+            [inspect.Parameter("statistics", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=given)]
+        )
+
+    @property
+    def content(self) -> str:
+        """What the scores depend on, so that another program under the same name has other scores."""
+        return f"{self.program} {self.collection} {self.to_scalar} {self.aggregation}"
+
+    def __call__(self, statistics: Statistics) -> float:
+        """Return the score."""
+        plan = Plan([self.program], self.to_scalar, self.aggregation)
+        return float(plan.scores([statistics])[0, 0])
 
 
 def read(path: Path) -> Found:

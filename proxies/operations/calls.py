@@ -120,6 +120,7 @@ class Layer:
 
 
 Triple = tuple[Call, Call, Call]
+NO_TRIPLE = "the network has no ReLU-Conv-BatchNorm triple"
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +377,9 @@ def conv_norm_relu(calls: Sequence[Call]) -> list[Triple]:
     for _ in range(3):
         before = ["R"] + [kind for kind, _ in found]
         found = [(k, c) for (k, c), last in zip(found, before, strict=False) if last == wanted[k]]
-    return _threes([call for _, call in found]) or _lacks("a ReLU-Conv-BatchNorm triple")
+    if triples := _threes([call for _, call in found]):
+        return triples
+    raise NotApplicableError(NO_TRIPLE)
 
 
 def _threes(calls: list[Call]) -> list[Triple]:

@@ -67,6 +67,9 @@ class Input:
 class Images(Input):
     """All images."""
 
+    def __str__(self) -> str:
+        return "data"
+
     @property
     def reads(self) -> frozenset[str]:
         """What it is made from."""
@@ -88,6 +91,9 @@ class Slice(Images):
 
     place: int
     count: int
+
+    def __str__(self) -> str:
+        return f"data[{self.place}/{self.count}]"
 
     def __post_init__(self) -> None:
         if not 0 <= self.place < self.count:
@@ -112,6 +118,9 @@ class Slice(Images):
 class Ones(Input):
     """One image of ones."""
 
+    def __str__(self) -> str:
+        return "ones"
+
     def make(self, batch: Batch) -> Tensor:
         """Return ones `(1, C, H, W)`."""
         return torch.ones_like(batch.x[:1])
@@ -126,6 +135,9 @@ class Noise(Input):
     """
 
     name: str = "noise"
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def reads(self) -> frozenset[str]:
@@ -147,6 +159,9 @@ class Scaled(Input):
     factor: float
     of: Input
 
+    def __str__(self) -> str:
+        return f"{self.factor:g}*{self.of}"
+
     @property
     def reads(self) -> frozenset[str]:
         """What it is made from."""
@@ -163,6 +178,9 @@ class Sum(Input):
 
     first: Input
     second: Input
+
+    def __str__(self) -> str:
+        return f"{self.first}+{self.second}"
 
     @property
     def reads(self) -> frozenset[str]:
@@ -189,6 +207,9 @@ class Crops(Input):
 
     count: int = 1000
     size: int = 4
+
+    def __str__(self) -> str:
+        return "crops"
 
     @property
     def reads(self) -> frozenset[str]:

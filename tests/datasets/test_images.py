@@ -105,9 +105,9 @@ def test_seeds_give_different_batches(images: Cifar10) -> None:
 
 
 def test_global_random_states_are_left_alone(images: Cifar10) -> None:
-    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002  (the state under test)
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()
     images.probe_batch(16, seed=0)
-    assert np.array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert np.array_equal(np.random.get_state()[1], before[0])
     assert torch.equal(torch.get_rng_state(), before[1])
 
 
@@ -557,9 +557,9 @@ def test_the_tiles_of_a_jigsaw_are_independent_noise() -> None:
 
 
 def test_noise_leaves_global_random_states_alone() -> None:
-    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002  (the state under test)
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()
     generated("noise").probe_batch(16, seed=0)
-    assert np.array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert np.array_equal(np.random.get_state()[1], before[0])
     assert torch.equal(torch.get_rng_state(), before[1])
 
 

@@ -68,4 +68,4 @@ def test_network_of_five_widths() -> None:
     kinds = [
         type(cell.get_submodule("layers")[3]).__name__ for cell in list(network.get_submodule("cells").children())[::2]
     ]
-    assert kinds == ["Identity", "FactorizedReduce", "FactorizedReduce"]
+    assert kinds == ["Skip", "FactorizedReduce", "FactorizedReduce"]

@@ -79,7 +79,7 @@ def test_layers_of_a_network() -> None:
     network = SPACE.build("10002120", TASKS["cifar10"], 0)
     kinds = [type(layer).__name__ for layer in network.get_submodule("layers").children()]
     bottleneck = "InvertedBottleneck"
-    assert kinds == [bottleneck, "Identity", "ConvBN", "Identity", bottleneck, bottleneck, bottleneck, "Identity"]
+    assert kinds == [bottleneck, "Skip", "ConvBN", "Skip", bottleneck, bottleneck, bottleneck, "Skip"]
     x = network.get_submodule("stem")(torch.zeros(1, 3, 32, 32))
     assert network.get_submodule("layers")(x).shape == (1, 256, 4, 4)
 

@@ -225,7 +225,8 @@ def test_a_program_file_scores_as_the_search_did(search):
     batch = images.probe_batch(2, 3)
     pool = space.sample(8, 0)
     nets = [space.build(space.architecture(index), images.task, 3) for index in pool]
-    scores = [score_all(net, batch.x, batch.y, [card], seed=3)[0].value for net in nets]
+    x = batch.x.contiguous(memory_format=space.memory_format)
+    scores = [score_all(net, x, batch.y, [card], seed=3)[0].value for net in nets]
     truth = space.truth("cifar10", "made").values[pool]
     assert candidate.tau == {"small on cifar10-samples, batch 2, seed 3": pytest.approx(kendalltau(scores, truth)[0])}
     assert candidate.fitness == pytest.approx(abs(kendalltau(scores, truth)[0]))

@@ -15,8 +15,8 @@ from torch import nn
 from zcbench import score
 from zcbench.datasets.tasks import TASKS, Task
 from zcbench.errors import ArchitectureError, DataFileError
+from zcbench.proxies import PROXIES
 from zcbench.proxies.probe import Probe
-from zcbench.proxies.synflow import synflow
 from zcbench.spaces import SPACES, Space
 from zcbench.spaces.tnb101.network import (
     BasicBlock,
@@ -401,7 +401,7 @@ def test_synflow_ranks_as_that_of_naslib(space: Space, task: str, count: int, re
     stored = column(table_of(space, real_data), f"{task}_synflow")
     x = torch.zeros(1, *TASKS[task].shape)
     sample = [space.architecture(index) for index in space.sample(count)]
-    scores = [synflow(Probe(space.build(architecture, TASKS[task], 0), x)) for architecture in sample]
+    scores = [PROXIES["synflow"](Probe(space.build(architecture, TASKS[task], 0), x)) for architecture in sample]
     theirs = [stored[architecture] for architecture in sample]
     # They keep the logarithm, and zero where no path leads to the output.
     assert [score == 0 for score in scores] == [score == 0 for score in theirs]
