@@ -50,4 +50,4 @@ def near(ranks: Tapped = reads(RANKS)) -> float:
     Deviation: the authors start at a random row instead of the first. If feature maps are large, only the first images
     count here, and only the drawn ones in their code.
     """
-    return sum(rank for _, rank in ranks)
+    return float(sum(rank for _, rank in ranks))

@@ -6,10 +6,8 @@ pass and runs it once. It leaves the network, the random state and all settings 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -22,6 +20,7 @@ from .operations.record import record
 from .passes.core import Need, Pass, chain, expanded, root
 from .passes.forward import Forward, Trace
 from .passes.inputs import Input
+from .passes.seconds import Seconds
 from .passes.taps import Tap, Tapped, bare
 
 
@@ -267,38 +266,6 @@ class Probe:
     def _forget(self, forward: Pass | None) -> None:
         for source in [source for source in self._results if root(source) == forward]:
             del self._results[source]
-
-
-class Seconds:
-    """Seconds by what they were spent on; those of a part inside of a part count once, for the inner one.
-
-    Attributes:
-        of: Seconds by key.
-        inside: Keys that were spent on inside of another key.
-    """
-
-    def __init__(self) -> None:
-        self.of: dict[object, float] = {}
-        self.inside: dict[object, set[object]] = {}
-        self.total = 0.0
-        self._running: list[list[Any]] = []
-
-    @contextlib.contextmanager
-    def spent_on(self, key: object) -> Iterator[None]:
-        """Charge the seconds that pass inside."""
-        start = time.perf_counter()
-        if self._running:
-            self.inside.setdefault(self._running[-1][0], set()).add(key)
-        self._running.append([key, 0.0])
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - start
-            _, inner = self._running.pop()
-            self.of[key] = self.of.get(key, 0.0) + spent - inner
-            self.total += spent - inner
-            if self._running:
-                self._running[-1][1] += spent
 
 
 def _check_batch(x: Tensor, y: Tensor | None) -> None:

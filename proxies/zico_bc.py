@@ -40,4 +40,4 @@ def zico_bc(
     the paper's formula, since its code is not public. The authors tune $\beta$ to the search space and name no default;
     it is 1 here.
     """
-    return zico(first, second) - beta * sum(bias for _, bias in biases)
+    return zico(first, second) - beta * float(sum(bias for _, bias in biases))

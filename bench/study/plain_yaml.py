@@ -22,12 +22,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose a node, and count its values."""
-        at = self.peek_event()
+        at = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
         if self.depth > DEEPEST:
             raise self._fault(f"more than {DEEPEST} levels", at)
         node = super().compose_node(parent, index)
         self.depth -= 1
+        assert node is not None
         if node not in self.values:
             parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
             inner = [] if isinstance(node, yaml.ScalarNode) else parts

@@ -19,11 +19,11 @@ from ...errors import NotApplicableError, unknown_name
 from ...proxies.eznas_b import INIT, PERTURBED
 from ...proxies.operations.calls import NO_TRIPLE, Triple, conv_norm_relu, released_triples
 from ...proxies.passes import OPERATIONS, Backward, Call, Forward, Need, Operations, ParameterGradients, Tap
+from ...proxies.passes.core import Host
 from ...proxies.passes.forward import State
 from ...proxies.passes.inputs import DATA, NOISE
 from ...proxies.passes.objectives import SUM
 from ...proxies.passes.taps import Place
-from ...proxies.probe import Probe
 
 #: Version of the statistics. It is raised whenever the same network, images and seed give other tensors than before.
 VERSION = 2
@@ -96,13 +96,13 @@ class Collected(Need):
         """What the statistics are made of."""
         return needs(self.terminals, self.collection, self.init)
 
-    def value(self, probe: Probe) -> Statistics:
+    def value(self, probe: Host) -> Statistics:
         """Return the statistics."""
         return collect(probe, self.terminals, self.collection, self.init)
 
 
 def collect(
-    probe: Probe, terminals: Iterable[str] = TERMINALS, collection: Collection = "rcb", init: str = INIT
+    probe: Host, terminals: Iterable[str] = TERMINALS, collection: Collection = "rcb", init: str = INIT
 ) -> Statistics:
     r"""Collect the tensors of every instance of the probe's network.
 
@@ -186,13 +186,13 @@ class _Collector:
         needs = [self._need(t, letter) for t in self.terminals for letter in _letters(t) or self.first]
         return tuple(dict.fromkeys(needs))
 
-    def column(self, probe: Probe, terminal: str, triples: Sequence[Triple]) -> list[list[Tensor]]:
+    def column(self, probe: Host, terminal: str, triples: Sequence[Triple]) -> list[list[Tensor]]:
         """Return the tensors that a terminal is computed from, by triple."""
         calls = [triple[_OPERATION[terminal[1]]] for triple in triples]
         columns = [self._values(probe, terminal, letter, calls) for letter in _letters(terminal) or self.first]
         return [list(parts) for parts in zip(*columns, strict=True)]
 
-    def _values(self, probe: Probe, terminal: str, letter: str, calls: Sequence[Call]) -> list[Tensor]:
+    def _values(self, probe: Host, terminal: str, letter: str, calls: Sequence[Call]) -> list[Tensor]:
         need = self._need(terminal, letter)
         if isinstance(need, Tap):
             found, inputs = probe.read(need), self.passes[letter].inputs

@@ -40,15 +40,14 @@ def attention_in_parts(*args: Any, **named: Any) -> tuple[Tensor, Tensor | None]
     """
     given = dict(zip(_ATTENTION, args, strict=False)) | named
     query, key, value, heads = given["query"], given["key"], given["value"], given["num_heads"]
-    weights = (given.get("q_proj_weight"), given.get("k_proj_weight"), given.get("v_proj_weight"))
-    if not given.get("use_separate_proj_weight"):
-        weights = given["in_proj_weight"].chunk(3)
+    separate = given.get("use_separate_proj_weight")
+    weights = [given[f"{k}_proj_weight"] for k in "qkv"] if separate else given["in_proj_weight"].chunk(3)
     bias = given.get("in_proj_bias")
     biases = (None, None, None) if bias is None else bias.chunk(3)
     # Images come first, as passes expect of an activation.
     sequences = (t.transpose(0, 1) for t in (query, key, value))
     projected = (functional.linear(x, w, b) for x, w, b in zip(sequences, weights, biases, strict=True))
-    q, k, v = (t.unflatten(2, (heads, -1)).transpose(1, 2) for t in projected)
+    q, k, v = (t.view(*t.shape[:2], heads, -1).transpose(1, 2) for t in projected)
     mask = _attention_mask(given, q)
     dropout = given.get("dropout_p", 0.0) if given.get("training", True) else 0.0
     shares = None
@@ -71,7 +70,7 @@ def _attention_mask(given: Named, q: Tensor) -> Tensor | None:
     """Return the sum of both masks `(N, heads, L, S)`, with minus infinity where nothing may be heard."""
     masks = []
     if (mask := given.get("attn_mask")) is not None:
-        mask = mask if mask.ndim == 2 else mask.unflatten(0, (-1, q.shape[1]))
+        mask = mask if mask.ndim == 2 else mask.view(-1, q.shape[1], *mask.shape[1:])
         masks.append(mask)
     if (padding := given.get("key_padding_mask")) is not None:
         masks.append(padding[:, None, None, :])

@@ -53,13 +53,12 @@ class Rule:
 
 
 def _convolved(given: Named, output: Tensor) -> int:
-    return output.numel() * given["weight"][0].numel()
+    return output.numel() * int(given["weight"][0].numel())
 
 
 def _transposed(given: Named, output: Tensor) -> int:
     # Every scalar of the input meets every weight of its channel.
-    scalars: int = given["input"].numel()
-    return scalars * given["weight"][0].numel()
+    return int(given["input"].numel()) * int(given["weight"][0].numel())
 
 
 def _linear(given: Named, output: Tensor) -> int:
@@ -72,8 +71,8 @@ def _multiplied(given: Named, output: Tensor) -> int:
 
 def _attended(given: Named, output: Tensor) -> int:
     query, key, value = given["query"], given["key"], given["value"]
-    pairs: int = query.shape[:-1].numel() * key.shape[-2]
-    return pairs * (query.shape[-1] + value.shape[-1])
+    pairs = int(query.shape[:-1].numel()) * int(key.shape[-2])
+    return pairs * int(query.shape[-1] + value.shape[-1])
 
 
 def _summed(given: Named, output: Tensor) -> int:
@@ -91,7 +90,7 @@ def _always(given: Named) -> bool:
 
 
 def _from_zero(given: Named) -> bool:
-    return given.get("min_val", -1.0) == 0 and given.get("max_val", 1.0) > 0
+    return bool(given.get("min_val", -1.0) == 0 and given.get("max_val", 1.0) > 0)
 
 
 def _clamped(given: Named) -> bool:

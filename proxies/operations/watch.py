@@ -266,11 +266,11 @@ class Recorder(Watch):
         )
 
 
-class Backend(TorchDispatchMode):
+class Backend(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode that tells a recorder the operations of the backend that run."""
 
     def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Named | None = None) -> Any:

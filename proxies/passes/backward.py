@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,13 +11,10 @@ import torch
 from torch import Tensor
 
 from ...errors import NotApplicableError
-from .core import Need, Pass
+from .core import Host, Need, Pass
 from .forward import DATA, Forward, Trace
 from .objectives import CROSS_ENTROPY, SUM, Objective
 from .taps import Tap, all_finite, finite
-
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
 
 #: The weight `(K, ...)` of every convolution and linear map with its gradient, in float64 and in order of definition.
 Layers = list[tuple[Tensor, Tensor]]
@@ -47,7 +43,11 @@ class Backward(Pass):
 
     forward: Forward
     objective: Objective
-    backwards: ClassVar[int] = 1
+
+    @property
+    def backwards(self) -> int:
+        """One."""
+        return 1
 
     @property
     def stands_on(self) -> Forward:
@@ -59,7 +59,7 @@ class Backward(Pass):
         """Gradients, and the labels if the objective does."""
         return frozenset({"gradients", *(["labels"] if self.objective.labels else [])})
 
-    def run(self, probe: Probe) -> Found:
+    def run(self, probe: Host) -> Found:
         """Differentiate what the needs ask for, and visit the taps of the pass."""
         trace = probe.graph(self.forward)
         of = self.targets(probe, trace)
@@ -100,7 +100,7 @@ class Backward(Pass):
             rows = [torch.autograd.grad(values, leaves, unit, **options) for unit in each]
         return [None if of[0] is None else torch.stack(of) for of in zip(*rows, strict=True)]
 
-    def targets(self, probe: Probe, trace: Trace) -> frozenset[str]:
+    def targets(self, probe: Host, trace: Trace) -> frozenset[str]:
         """Return what to differentiate for: what is asked, and what makes the gradient pass every tap."""
         asked = probe.asked(self)
         of = {need.wanted for need in asked if isinstance(need, Gradient)}
@@ -112,7 +112,7 @@ class Backward(Pass):
             of.add("input")
         return frozenset(of)
 
-    def take_taps(self, probe: Probe, trace: Trace) -> None:
+    def take_taps(self, probe: Host, trace: Trace) -> None:
         """Move what the taps of this pass have reduced to the trace."""
         watched = [w for w in trace.watched if w.tap.of == self]
         for tap in probe.asked(self):
@@ -136,7 +136,7 @@ class Gradient(Need):
         """The backward pass."""
         return self.of
 
-    def found(self, probe: Probe) -> Found:
+    def found(self, probe: Host) -> Found:
         """Return what the pass leaves; it runs again if it was not differentiated for this need."""
         found: Found = probe.result(self.of)
         return found if self.wanted in found.of else probe.again(self.of)
@@ -149,7 +149,7 @@ class LayerGradients(Gradient):
     of: Backward
     wanted: ClassVar[str] = "parameters"
 
-    def value(self, probe: Probe) -> Layers:
+    def value(self, probe: Host) -> Layers:
         """Return the pairs.
 
         Raises:
@@ -175,7 +175,7 @@ class ParameterGradients(Gradient):
     of: Backward
     wanted: ClassVar[str] = "parameters"
 
-    def value(self, probe: Probe) -> dict[str, Tensor]:
+    def value(self, probe: Host) -> dict[str, Tensor]:
         """Return the gradients.
 
         Raises:
@@ -196,7 +196,7 @@ class InputGradient(Gradient):
     of: Backward
     wanted: ClassVar[str] = "input"
 
-    def value(self, probe: Probe) -> Tensor:
+    def value(self, probe: Host) -> Tensor:
         """Return the gradient.
 
         Raises:
@@ -221,7 +221,7 @@ class Weights(Need):
         """The forward pass."""
         return self.of if self.of is not None and self.of.init != "given" else None
 
-    def value(self, probe: Probe) -> dict[str, Tensor]:
+    def value(self, probe: Host) -> dict[str, Tensor]:
         """Return the weights."""
         if self.source is not None:
             trace: Trace = probe.result(self.source)

@@ -2,24 +2,100 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
+import torch
+from torch import Tensor, nn
+
+from ..operations.calls import Operations
+from ..operations.isolation import Places
+from .seconds import Seconds
+
+
+class Host(Protocol):
+    """What passes and needs see of a probe.
+
+    Attributes:
+        net: Network.
+        x: Images `(N, C, H, W)`.
+        seed: Seed of every random draw.
+        drawn: Tensors by name that replace random draws.
+        places: Places of the parameters and buffers of the network.
+        seconds: Seconds by pass and need.
+        errors: Errors of what has failed, by pass or need.
+        forwards: Number of forward passes that have run.
+        backwards: Number of backward passes that have run.
+    """
+
+    net: nn.Module
+    x: Tensor
+    seed: int
+    drawn: dict[str, Tensor]
+    places: Places
+    seconds: Seconds
+    errors: dict[Any, Exception]
+    forwards: int
+    backwards: int
+
+    def operations(self, training: bool) -> Operations:
+        """Return the record of the network in train or eval mode."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return copies of the parameters and buffers of the network by name."""
+
+    def result(self, source: Pass) -> Any:
+        """Return what a pass leaves, and run it if it has not run."""
+
+    def again(self, source: Pass) -> Any:
+        """Run a pass that did not leave what a need that was not planned reads."""
+
+    def graph(self, forward: Any) -> Any:
+        """Return a forward pass whose graph has not been freed."""
+
+    def read(self, need: Need) -> Any:
+        """Return the value of a need."""
+
+    def asked(self, source: Pass) -> list[Need]:
+        """Return the planned needs of a pass."""
+
+    def taps_on(self, forward: Pass) -> list[Any]:
+        """Return the planned taps of a forward pass and of all passes that stand on it."""
+
+    def is_pending(self, forward: Pass, but: Pass) -> bool:
+        """Tell whether another pass that stands on a forward pass is planned and has not run."""
+
+    def tapped(self, tap: Any) -> Any:
+        """Return the places and the reduced values of a tap."""
+
+    def reduced(self, need: Need) -> Tensor:
+        """Return the reduction of a pass that reduces for its needs."""
+
+    def generator(self, name: str) -> torch.Generator:
+        """Return a fresh CPU generator for a named draw."""
+
+    def labels(self, of: Any, classes: int | None = None) -> Tensor:
+        """Return the labels of the images of an input."""
+
+    def check_label(self, label: int, classes: int) -> None:
+        """Require that a label is the index of an output."""
+
+    def logits(self, output: object) -> Tensor:
+        """Return the output of the network if it is logits."""
 
 
 class Pass:
-    """Something that is run through a network once, however many proxies read it: a frozen dataclass.
+    """Something that is run through a network once, however many proxies read it: a frozen dataclass."""
 
-    Attributes:
-        forwards: Number of forward passes that it adds.
-        backwards: Number of backward passes that it adds.
-    """
+    @property
+    def forwards(self) -> int:
+        """Number of forward passes that it adds."""
+        return 0
 
-    forwards: ClassVar[int] | Any = 0
-    backwards: ClassVar[int] | Any = 0
+    @property
+    def backwards(self) -> int:
+        """Number of backward passes that it adds."""
+        return 0
 
     @property
     def stands_on(self) -> Pass | None:
@@ -31,7 +107,7 @@ class Pass:
         """What it reads beside the network: `data`, `labels`, `gradients`, `noise`."""
         return frozenset()
 
-    def run(self, probe: Probe) -> Any:
+    def run(self, probe: Host) -> Any:
         """Run the pass and return what it leaves; `probe.asked(self)` are the needs that will read it."""
         raise NotImplementedError
 
@@ -62,7 +138,7 @@ class Need:
         """What it reads beside what its passes read."""
         return frozenset()
 
-    def value(self, probe: Probe) -> Any:
+    def value(self, probe: Host) -> Any:
         """Return the value."""
         raise NotImplementedError
 

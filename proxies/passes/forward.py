@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import typing
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,13 +19,10 @@ from ..operations.isolation import given_random_state
 from ..operations.rules import Args, Named, Rule, plain_name, writes
 from ..operations.watch import Function, Watch
 from . import inputs
-from .core import Need, Pass
+from .core import Host, Need, Pass
 from .inits import INITS
 from .inputs import Input
 from .taps import Place, Tap, Watched, all_finite, errors_kept, finite
-
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
 
 Mode = Literal["train", "eval", "linear", "per_image"]
 
@@ -51,7 +47,7 @@ class Forward(Pass):
     graph: bool = True
 
     @property
-    def forwards(self) -> int:  # type: ignore[override]
+    def forwards(self) -> int:
         """One for each input."""
         return len(self.inputs)
 
@@ -65,7 +61,7 @@ class Forward(Pass):
         """Whether modules are in train mode."""
         return self.mode != "eval"
 
-    def run(self, probe: Probe) -> Trace:
+    def run(self, probe: Host) -> Trace:
         """Run the network on every input, with the taps of all passes that stand on this one."""
         operations = probe.operations(self.training)
         if self.mode == "linear":
@@ -90,7 +86,7 @@ class Forward(Pass):
                 probe.forwards += 1
         return trace
 
-    def state(self, probe: Probe, operations: Operations) -> dict[str, Tensor]:
+    def state(self, probe: Host, operations: Operations) -> dict[str, Tensor]:
         """Return the tensors of the network by name, initialised."""
         with torch.no_grad():
             given = {**probe.state(), **{w.name: w.value.clone() for w in operations.weights if w.value is not None}}
@@ -100,7 +96,7 @@ class Forward(Pass):
                 state = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in state.items()}
         return {name: tensor.detach() for name, tensor in state.items()}
 
-    def input(self, probe: Probe, made: Input) -> Tensor:
+    def input(self, probe: Host, made: Input) -> Tensor:
         """Return a copy of an input, in the memory layout of the images."""
         x = finite(str(made), made.make(probe)).detach()
         return x.to(self.dtype or x.dtype, memory_format=inputs.layout(probe.x), copy=True)
@@ -326,10 +322,9 @@ class Running(Substituting):
 
 
 def _of_layer(tap: Tap, call: Call, given: Named, func: Function) -> Any:
-    x, weight, bias = given["input"].detach(), given.get("weight", given.get("other")), given.get("bias")
+    x, weight = given["input"].detach(), given["weight" if "weight" in given else "other"].detach()
+    bias = None if given.get("bias") is None else given["bias"].detach()
     rest = {k: v for k, v in given.items() if k not in {"input", "weight", "other", "bias"}}
-    weight = weight.detach()
-    bias = None if bias is None else bias.detach()
 
     def apply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if call.name in {"matmul", "mm", "__matmul__"}:
@@ -381,7 +376,7 @@ class Logits(Need):
         """The forward pass."""
         return self.of
 
-    def value(self, probe: Probe) -> Tensor:
+    def value(self, probe: Host) -> Tensor:
         """Return the logits."""
         trace: Trace = probe.result(self.of)
         return trace.outputs[0].detach().double()
@@ -398,7 +393,7 @@ class State(Need):
         """The forward pass."""
         return self.of
 
-    def value(self, probe: Probe) -> dict[str, Tensor]:
+    def value(self, probe: Host) -> dict[str, Tensor]:
         """Return the tensors."""
         trace: Trace = probe.result(self.of)
         return {name: tensor.detach() for name, tensor in trace.state.items()}
@@ -415,7 +410,7 @@ class Variances(Need):
         """The forward pass."""
         return self.of
 
-    def value(self, probe: Probe) -> list[Tensor]:
+    def value(self, probe: Host) -> list[Tensor]:
         """Return the variances."""
         trace: Trace = probe.result(self.of)
         return [trace.state[name] for name in trace.operations.variances]
@@ -437,7 +432,7 @@ class Labels(Need):
         """Labels."""
         return frozenset({"labels"})
 
-    def value(self, probe: Probe) -> Tensor:
+    def value(self, probe: Host) -> Tensor:
         """Return the labels.
 
         Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,7 +16,10 @@ from .forward import Trace
 class HessianProduct(Backward):
     """The Hessian times the gradient of convolution and linear weights; the gradients it leaves are this product."""
 
-    backwards: ClassVar[int] = 2
+    @property
+    def backwards(self) -> int:
+        """Two."""
+        return 2
 
     def differentiate(self, trace: Trace, values: Tensor, leaves: list[Tensor], keep: bool) -> list[Tensor | None]:
         """Return the product for every leaf."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,13 +13,10 @@ from torch.func import grad, jacrev, vmap
 
 from ...errors import NotApplicableError
 from ..operations.isolation import given_random_state
-from .core import Need, Pass
+from .core import Host, Need, Pass
 from .forward import Forward, Substituting
 from .objectives import ALL, Objective
 from .taps import all_finite, errors_kept
-
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
 
 #: Number of images that the vectorised pass takes at a time.
 IMAGES_AT_ONCE = 16
@@ -42,15 +38,23 @@ class PerImage(Pass):
     forward: Forward
     objective: Objective
     of: Literal["parameters", "first"] = "parameters"
-    forwards: ClassVar[int] = 1
-    backwards: ClassVar[int] = 1
+
+    @property
+    def forwards(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def backwards(self) -> int:
+        """One."""
+        return 1
 
     @property
     def reads(self) -> frozenset[str]:
         """What the input is made from, gradients, and the labels if the objective does."""
         return self.forward.reads | {"gradients"} | ({"labels"} if self.objective.labels else set())
 
-    def run(self, probe: Probe) -> dict[Need, Tensor]:
+    def run(self, probe: Host) -> dict[Need, Tensor]:
         """Differentiate, and reduce for all needs."""
         forward, objective = self.forward, self.objective
         operations = probe.operations(forward.training)
@@ -102,7 +106,7 @@ class PerImage(Pass):
         probe.backwards += 1
         return {need: torch.cat(values) for need, values in parts.items() if need not in probe.errors}
 
-    def _vectorised(self, probe: Probe, differentiate: Any, leaves: dict[str, Tensor], x: Tensor, y: Tensor) -> Any:
+    def _vectorised(self, probe: Host, differentiate: Any, leaves: dict[str, Tensor], x: Tensor, y: Tensor) -> Any:
         with given_random_state(probe.seed, x.device), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, but right
             try:
@@ -137,7 +141,7 @@ class OfEach(Need):
         """The pass."""
         return self.of_pass
 
-    def value(self, probe: Probe) -> Tensor:
+    def value(self, probe: Host) -> Tensor:
         """Return the tensor."""
         found: Tensor = probe.reduced(self)
         return found

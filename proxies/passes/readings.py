@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,17 +9,14 @@ import torch
 from torch import Tensor
 
 from ..operations.calls import Operations
-from .core import Need
-
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
+from .core import Host, Need
 
 
 @dataclass(frozen=True)
 class Record(Need):
     """The record of the operations of the network in train mode, `Operations`."""
 
-    def value(self, probe: Probe) -> Operations:
+    def value(self, probe: Host) -> Operations:
         """Return the record."""
         return probe.operations(True)
 
@@ -31,7 +27,7 @@ class Parameters(Need):
 
     recorded: ClassVar[bool] = False
 
-    def value(self, probe: Probe) -> dict[str, Tensor]:
+    def value(self, probe: Host) -> dict[str, Tensor]:
         """Return the parameters."""
         return {name: tensor for name, tensor in probe.state().items() if name not in probe.places.buffers}
 
@@ -44,7 +40,7 @@ class Draw(Need):
     recorded: ClassVar[bool] = False
     kept: ClassVar[bool] = False
 
-    def value(self, probe: Probe) -> torch.Generator:
+    def value(self, probe: Host) -> torch.Generator:
         """Return the generator."""
         return probe.generator(self.name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +9,9 @@ import torch
 from torch import Tensor
 
 from .backward import or_zeros
-from .core import Pass
+from .core import Host, Pass
 from .forward import Forward
 from .taps import Tap, errors_kept, finite
-
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,12 @@ class Signs(Pass):
     """
 
     forward: Forward
-    backwards: ClassVar[int] = 1
+
+    @property
+    def backwards(self) -> int:
+        """One."""
+        return 1
+
     links: ClassVar[bool] = True
 
     @property
@@ -40,7 +41,7 @@ class Signs(Pass):
         """Gradients, which come back from the signs."""
         return frozenset({"gradients"})
 
-    def run(self, probe: Probe) -> None:
+    def run(self, probe: Host) -> None:
         """Send signs for every tap, from the last module to the first."""
         trace = probe.graph(self.forward)
         keep = probe.is_pending(self.forward, self)
@@ -61,7 +62,7 @@ class Signs(Pass):
         probe.backwards += 1
         trace.graph_freed = not keep
 
-    def _signs(self, probe: Probe, place: int, like: Tensor) -> Tensor:
+    def _signs(self, probe: Host, place: int, like: Tensor) -> Tensor:
         name = f"signs[{place}]"
         if name in probe.drawn:
             return probe.drawn[name].to(like)

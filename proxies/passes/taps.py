@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +12,7 @@ from torch import Tensor
 
 from ...errors import NotApplicableError, NotFiniteError
 from ..operations.calls import Call, Operations
-from .core import Need, Pass
-
-if typing.TYPE_CHECKING:
-    from ..probe import Probe
+from .core import Host, Need, Pass
 
 #: Where a tap is: a call of an operation, or the name of a module.
 Place = Call | str
@@ -49,7 +45,7 @@ class Tap(Need):
         """The pass that is tapped."""
         return self.of
 
-    def value(self, probe: Probe) -> Tapped:
+    def value(self, probe: Host) -> Tapped:
         """Return the places and the reduced values, in the order in which they ran."""
         found: Tapped = probe.tapped(self)
         return found
