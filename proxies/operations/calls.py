@@ -212,7 +212,7 @@ class Operations:
             known.add(call)
             if call.kind == "pool" and _is_global(call):
                 return call, "input"
-            if len(call.shape) == 4 and call.place >= 0 and max(call.shape[2:]) > 1:
+            if len(call.shape) == 4 and call.place >= 0 and sum(size > 1 for size in call.shape[1:]) > 1:
                 return call, "output"
             if len(call.shape) == 3 and call.place >= 0:
                 raise NotApplicableError(
@@ -252,15 +252,13 @@ class Operations:
             NotApplicableError: The network has no sequence of two modules.
         """
         runs = list(_runs(self.root, _working_classes(self.root)))
-        longest = max(runs, key=lambda run: sum(map(_is_composite, run[1])), default=(self.root, []))[1]
+        longest = max(runs, key=lambda members: sum(map(_is_composite, members)), default=[])
         classes = {type(part.module) for part in longest if _is_composite(part)}
-        parts = [
-            part
-            for parent, members in runs
-            for part in members
-            if _is_block(part, classes)
-            or (_is_sequence(parent.module) and any(_is_block(member, classes) for member in members))
-        ]
+        members = [part for parts in runs for part in parts]
+        modules = dict(self.root.module.named_modules())
+        of_blocks = {_parent(part) for part in members if _is_block(part, classes)}
+        sequences = {parent for parent in of_blocks if _is_sequence(modules[parent])}
+        parts = [part for part in members if _is_block(part, classes) or _parent(part) in sequences]
         found = list(dict.fromkeys(part.name for part in sorted(parts, key=lambda part: part.order)))
         return tuple(found) if len(found) > 1 else _longest_sequence(self.root.module)
 
@@ -311,12 +309,16 @@ def _working_classes(run: ModuleCall) -> set[type[nn.Module]]:
     return found
 
 
-def _runs(run: ModuleCall, working: set[type[nn.Module]]) -> Iterator[tuple[ModuleCall, list[ModuleCall]]]:
-    """Yield the root, each sequence and each stage with those of its parts that are not taken apart."""
+def _runs(run: ModuleCall, working: set[type[nn.Module]]) -> Iterator[list[ModuleCall]]:
+    """Yield for the root, each sequence and each stage those of its parts that are not taken apart."""
     apart = [child for child in run.children if _takes_apart(child, working)]
-    yield run, [child for child in run.children if child not in apart]
+    yield [child for child in run.children if child not in apart]
     for child in apart:
         yield from _runs(child, working)
+
+
+def _parent(part: ModuleCall) -> str:
+    return part.name.rpartition(".")[0]
 
 
 def _is_block(part: ModuleCall, classes: set[type[nn.Module]]) -> bool:

@@ -93,6 +93,8 @@ class Recorder(Watch):
         self.calls.append(call)
         first = next((t for t in _tensors((args, named))), None)
         call.seen = tuple(first.shape) if first is not None else ()
+        if rule.weight and first is not None and call.fixed and call.weighted and not made_by(first).weighted:
+            call.fixed = False  # a layer on a constant, such as a table of positions
         if rule.kind == "pool" and not _pools(call, given, func):
             call.kind = "other"
         if not call.fixed:
@@ -107,7 +109,7 @@ class Recorder(Watch):
         if name in BY_HAND and not fixed:
             self._not_covered("norms", name)
         before, self.running = self.running, name
-        output = self._run(func, args, named, accounted=fixed)
+        output = self._run(func, args, named, accounted=fixed or name in BY_HAND)
         self.running = before
         if name not in {"__get__", "__set__"} or isinstance(output, Tensor):
             self._made("other", func, sources, output)
