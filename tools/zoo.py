@@ -2,8 +2,8 @@
 
     python -m zcbench.tools.zoo > docs/zoo.md
 
-The architectures are those of torchvision and timm (`pip install zcbench[zoo]`), with drawn weights, ten classes and four
-images of 64 x 64 pixels.
+The architectures are those of torchvision and timm (`pip install zcbench[zoo]`), with drawn weights, ten classes and
+four images of 64 x 64 pixels.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ LARGE = 6_000_000
 
 _INTRO = """# Proxies on well-known architectures
 
-What every proxy says of architectures of torchvision and timm, with drawn weights, {classes} classes and four images of {size} x {size}
-pixels. This page is made by `python -m zcbench.tools.zoo > docs/zoo.md`; a test keeps some of its columns.
+What every proxy says of architectures of torchvision and timm, with drawn weights, {classes} classes and four images
+of {size} x {size} pixels. `python -m zcbench.tools.zoo > docs/zoo.md` makes this page, and a test keeps some of its
+columns.
 
-✓ means that there is a score (finite or not), a letter gives the reason why there is none, and a dot means that the proxy was left out, since it
-takes minutes on a network of more than {large} million parameters. The numbers of the columns are those of the list.
+✓ means that there is a score (finite or not). A letter gives the reason why there is none. A dot means that the proxy
+was left out, since it takes minutes on a network of more than {large} million parameters. Columns have the numbers of
+the list.
 """
 
 
@@ -126,7 +128,7 @@ def scores(net: nn.Module) -> dict[str, Score]:
 
 
 def column(net: nn.Module) -> dict[str, str]:
-    """Return for every proxy `ok`, `error`, the reason why it is not applicable, or an empty text if it was left out."""
+    """Return for every proxy `ok`, `error`, or the reason why it is not applicable; empty if it was left out."""
     found = {
         name: score.message if score.status == "not_applicable" else "error" if score.status == "error" else "ok"
         for name, score in scores(net).items()
@@ -152,10 +154,7 @@ def page(columns: Mapping[str, Mapping[str, str]]) -> str:
         lines.append(f"| `{proxy}` | " + " | ".join(cells) + " |")
     lines += ["", "Reasons, with the operation of the first architecture that has them:", ""]
     first = {
-        general(text): text
-        for of in reversed(columns.values())
-        for text in reversed(of.values())
-        if text not in cell
+        general(text): text for of in reversed(columns.values()) for text in reversed(of.values()) if text not in cell
     }
     lines += [f"- **{letters[reason]}**: {first[reason]}" for reason in reasons]
     return "\n".join(lines) + "\n"

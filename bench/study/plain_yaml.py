@@ -23,17 +23,18 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose a node, and count its values."""
         at = self.peek_event()  # type: ignore[no-untyped-call]
+        is_alias = isinstance(at, yaml.AliasEvent)
         self.depth += 1
         if self.depth > DEEPEST:
             raise self._fault(f"more than {DEEPEST} levels", at)
         node = super().compose_node(parent, index)
         self.depth -= 1
         assert node is not None
+        if is_alias and node not in self.values:
+            raise self._fault("an alias of what it lies in", at)
         if node not in self.values:
             parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
             inner = [] if isinstance(node, yaml.ScalarNode) else parts
-            if any(part not in self.values for part in inner):
-                raise self._fault("an alias of what it lies in", at)
             self.values[node] = 1 + sum(self.values[part] for part in inner)
         if self.values[node] > MOST:
             raise self._fault(f"more than {MOST:,} values when aliases (*name) are written out", at)

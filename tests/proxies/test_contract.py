@@ -150,7 +150,7 @@ def test_memory_layout_does_not_matter(name: str, batch: Batch) -> None:
     tolerance = 1e-2 if name.startswith("zico") else 1e-4  # zico divides by differences of nearly equal gradients
     assert one(name, cell(), last, y).value == pytest.approx(expected, rel=tolerance, abs=1e-4)
     turned = cell().to(memory_format=torch.channels_last)
-    assert one(name, turned, x, y).value == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert one(name, turned, x, y).value == pytest.approx(expected, rel=tolerance, abs=1e-4)
 
 
 # Every block gives zeros. Correlations, shares of zero variance and ratios of zeros are then NaN, and the logarithm of
