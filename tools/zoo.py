@@ -50,7 +50,7 @@ def libraries() -> tuple[Any, Any]:
         import torchvision
     except RuntimeError:
         # The wheel of PyPI is built for CUDA. Beside torch for CPUs it lacks two operators, which no architecture uses.
-        library = torch.library.Library("torchvision", "DEF")
+        library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _KEPT.append(library)
@@ -95,7 +95,7 @@ def architectures() -> dict[str, Callable[[], nn.Module]]:
         "timm mixer_s32": of_timm("mixer_s32_224", img_size=SIZE),
         "timm edgenext_xx_small": of_timm("edgenext_xx_small"),
         "timm poolformer_s12": of_timm("poolformer_s12"),
-        "torchvision vgg11_bn": of_vision("vgg11_bn"),
+        "timm resnest14d": of_timm("resnest14d"),
         "torchvision squeezenet1_1": of_vision("squeezenet1_1"),
         "torchvision shufflenet_v2_x0_5": of_vision("shufflenet_v2_x0_5"),
         "torchvision googlenet": of_vision("googlenet", aux_logits=False, init_weights=False),
@@ -153,9 +153,9 @@ def page(columns: Mapping[str, Mapping[str, str]]) -> str:
         cells = [cell[text] if text in cell else letters[general(text)] for text in texts]
         lines.append(f"| `{proxy}` | " + " | ".join(cells) + " |")
     lines += ["", "Reasons, with the operation of the first architecture that has them:", ""]
-    first = {
-        general(text): text for of in reversed(columns.values()) for text in reversed(of.values()) if text not in cell
-    }
+    first: dict[str, str] = {}
+    for text in (text for of in columns.values() for text in of.values() if text not in cell):
+        first.setdefault(general(text), text)
     lines += [f"- **{letters[reason]}**: {first[reason]}" for reason in reasons]
     return "\n".join(lines) + "\n"
 

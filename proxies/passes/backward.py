@@ -156,7 +156,9 @@ class LayerGradients(Gradient):
             NotFiniteError: A gradient holds NaN or an infinity.
         """
         gradients = probe.read(ParameterGradients(self.of))
-        weights = probe.read(Weights(self.of.forward))
+        forward = self.of.forward
+        # Weights as given are the same in all passes, and are held once.
+        weights = probe.read(Weights() if forward.init == "given" else Weights(forward))
         return [(weight, gradients[name].double()) for name, weight in weights.items()]
 
     def note(self, value: Layers) -> str:
