@@ -44,7 +44,8 @@ def meco(maps: Tapped = reads(MAPS)) -> float:
 
     Here $P_l$ `(C, C)` are the Pearson correlations between the channels of map l on the first image, in float64. The
     maps are the outputs of layers, norms, activations, poolings and paddings, and of the skip connections of a search
-    space. Batch norm is in train mode, so its statistics are those of the whole batch. If a map has more channels than positions, $P_l$ is singular and adds only round-off.
+    space. Batch norm is in train mode, so its statistics are those of the whole batch. If a map has more channels than
+    positions, $P_l$ is singular and adds only round-off.
 
     Deviation: the authors read the output of every module, containers too, so a map counts once for each module that
     ends in it; see `meco.as_released`.
