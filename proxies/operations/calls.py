@@ -263,6 +263,12 @@ class Operations:
         return tuple(found) if len(found) > 1 else _longest_sequence(self.root.module)
 
     @property
+    def has_channels_last(self) -> bool:
+        """Whether a block gives a map `(N, H, W, C)`: its nearest layer is a linear map, and nothing permutes it."""
+        names = set(self.blocks)
+        return any(run.name in names and run.last and _is_channels_last(run.last) for run in _all_runs(self.root))
+
+    @property
     def flow_triples(self) -> list[Triple]:
         """ReLU, convolution and batch norm that follow each other, in the order of the batch norms.
 
@@ -288,6 +294,25 @@ def _is_global(call: Call) -> bool:
         and (call.name.startswith("adaptive") or len(call.shape) == 2 or call.shape[2:] == (1, 1))
         and call.seen[:2] == call.shape[:2]
     )
+
+
+def _is_channels_last(output: Call) -> bool:
+    queue, known = deque([output]), set[Call]()
+    while queue and len(output.shape) == 4:
+        call = queue.popleft()
+        if call in known or call.fixed or call.name in {"permute", "transpose", "movedim"}:
+            continue
+        if call.is_layer:
+            return call.kind == "linear" and len(call.shape) == 4
+        known.add(call)
+        queue += call.sources
+    return False
+
+
+def _all_runs(run: ModuleCall) -> Iterator[ModuleCall]:
+    yield run
+    for child in run.children:
+        yield from _all_runs(child)
 
 
 def _is_sequence(module: nn.Module) -> bool:

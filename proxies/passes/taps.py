@@ -74,13 +74,19 @@ def maps(operations: Operations) -> Sequence[Place]:
 
 
 def blocks(operations: Operations) -> Sequence[Place]:
-    """Return the names of the blocks."""
+    """Return the names of the blocks.
+
+    Raises:
+        NotApplicableError: The network has no blocks, or their channels are last.
+    """
+    if operations.has_channels_last:
+        raise NotApplicableError("the blocks of the network give maps with channels last (N, H, W, C)")
     return operations.blocks
 
 
 def first_block(operations: Operations) -> Sequence[Place]:
     """Return the name of the first block, whose input is the output of the stem."""
-    return operations.blocks[:1]
+    return blocks(operations)[:1]
 
 
 def itself(place: Place, activation: Tensor) -> Tensor:

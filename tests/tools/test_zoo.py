@@ -99,6 +99,20 @@ def test_blocks_are_the_whole_chain(
 
 
 @pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("torchvision swin_t", True),
+        ("torchvision convnext_tiny", False),
+        ("timm convnext_atto", False),
+        ("torchvision resnet18", False),
+        ("timm mixer_s32", False),
+    ],
+)
+def test_blocks_with_channels_last_are_known(name: str, last: bool, known: dict[str, Callable[[], nn.Module]]) -> None:
+    assert recorded(build(known[name])).has_channels_last is last
+
+
+@pytest.mark.parametrize(
     "name",
     ["torchvision mobilenet_v3_small", "timm efficientnet_b0", "timm convnext_atto", "torchvision swin_t"],
 )
