@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -61,6 +62,8 @@ def naswot(codes: Tapped = reads(CODES)) -> float:
     if len({agreements.shape for _, agreements in codes}) > 1:
         raise NotApplicableError("the operations see different numbers of images, since images consist of tiles")
     kernel = torch.stack([agreements for _, agreements in codes]).sum(0)
+    if (kernel.triu(1) == kernel[0, 0]).any():  # equal rows, of which elimination may leave round-off
+        return -math.inf
     return float(torch.linalg.slogdet(kernel).logabsdet)
 
 

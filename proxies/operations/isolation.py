@@ -12,11 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import checkpoint
 
 from ...errors import NotApplicableError
 
 #: Dictionaries inside of a module that a pass may change.
 _INNER = ("_parameters", "_buffers", "_modules")
+#: Attributes of every module, which no network uses for values of its own.
+_OF_MODULES = frozenset(nn.Module().__dict__)
 
 
 class Places:
@@ -61,14 +64,16 @@ class Places:
             (m.__dict__, m.__dict__.copy(), [(m.__dict__[key], m.__dict__[key].copy()) for key in _INNER])
             for m in self.modules.values()
         ]
-        copies: dict[int, Tensor] = {}
+        copies: dict[int, Any] = {}
+        for held, key, name in self._places:
+            copies[id(held[key])] = state[name]
         try:
             for held, key, name in self._places:
                 held[key] = state[name]
             for attributes, before, _ in saved:
                 for key, value in before.items():
-                    if isinstance(value, Tensor):  # a cache that a forward may write into
-                        attributes[key] = copies.setdefault(id(value), value.detach().clone())
+                    if key not in _OF_MODULES and isinstance(value, _WRITABLE):
+                        attributes[key] = _copied(value, copies)
                 attributes["training"] = training
             yield
         finally:
@@ -78,6 +83,65 @@ class Places:
                 for held, content in inner:
                     held.clear()
                     held.update(content)
+
+
+#: What a forward may write into, such as a cache, a list of what it has seen, or the weights of a recurrent layer.
+_WRITABLE = (Tensor, list, dict, tuple, set)
+
+
+def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    """Return a copy of a tensor or a container; what is shared stays shared, and parameters are those of the pass."""
+    if id(value) in copies:
+        return copies[id(value)]
+    if isinstance(value, Tensor):
+        copies[id(value)] = value.detach().clone()
+    elif type(value) is list:
+        of_list: list[Any] = []
+        copies[id(value)] = of_list
+        of_list += [_copied(item, copies) for item in value]
+    elif type(value) is dict:
+        of_dict: dict[Any, Any] = {}
+        copies[id(value)] = of_dict
+        of_dict |= {key: _copied(item, copies) for key, item in value.items()}
+    elif type(value) is tuple:
+        copies[id(value)] = tuple(_copied(item, copies) for item in value)
+    elif type(value) is set:
+        copies[id(value)] = set(value)
+    else:
+        return value
+    return copies[id(value)]
+
+
+class _Called:
+    """A stand-in for the function of a reentrant checkpoint: it calls the part of the network."""
+
+    @staticmethod
+    def apply(function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+        """Call the part."""
+        return function(*args)
+
+
+def _called(*args: Any, **named: Any) -> Iterator[None]:
+    """Stand in for what runs before and after the part of a network that is checkpointed: nothing."""
+    yield
+
+
+@contextlib.contextmanager
+def _no_checkpoints() -> Iterator[None]:
+    """Let networks keep the activations that they would compute again in the backward pass.
+
+    There, a part would run again on the network's own tensors, since those of the pass have been taken back by then.
+    Networks import the function `checkpoint` by name, so what it calls is replaced.
+    """
+    stands_in = {"CheckpointFunction": _Called, "_checkpoint_without_reentrant_generator": _called}
+    before = {name: getattr(checkpoint, name) for name in stands_in}
+    try:
+        for name, value in stands_in.items():
+            setattr(checkpoint, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(checkpoint, name, value)
 
 
 @contextlib.contextmanager
@@ -109,12 +173,13 @@ def random_state_kept() -> Iterator[None]:
 def neutral(x: Tensor) -> Iterator[None]:
     """Put aside the settings of the process that change numbers, for images `x`.
 
-    These are the default dtype, the default device, autocast, inference mode, TF32, compilation.
+    These are the default dtype, the default device, autocast, inference mode, TF32, compilation, checkpoints.
     """
     dtype = torch.get_default_dtype()
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
+        stack.enter_context(_no_checkpoints())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # fused attention has no second derivative
         if torch.get_default_device() != torch.device("cpu"):
             stack.enter_context(torch.device(x.device))

@@ -98,6 +98,11 @@ def _clamped(given: Named) -> bool:
     return isinstance(lowest, (int, float)) and lowest == 0
 
 
+def _above_zero(given: Named) -> bool:
+    other = given.get("other")
+    return isinstance(other, Tensor) and not bool(other.any())
+
+
 def _thresholded(given: Named) -> bool:
     return given.get("threshold") == 0 and given.get("value") == 0
 
@@ -138,7 +143,8 @@ RULES: dict[str, Rule] = {
     "hardtanh": _HARDTANH,
     **dict.fromkeys(("clamp", "clip"), _CLAMP),
     "clamp_min": _CLAMP,
-    "threshold": _THRESHOLD,
+    **dict.fromkeys(("maximum", "max"), Rule("activation", ("input", "other"), relu=_above_zero)),
+    **dict.fromkeys(("threshold", "_threshold"), _THRESHOLD),  # torch defines `threshold` under its second name
     **dict.fromkeys(
         (
             *("leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "hardswish", "hardsigmoid", "sigmoid"),
@@ -160,6 +166,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("add", "__add__", "__radd__", "__iadd__"), _ADD),
     **dict.fromkeys(("cat", "concat", "concatenate"), _CAT),
 }
+
+#: Names of functions that are a ReLU for some arguments, and no activation for others.
+FORMS_OF_RELU = frozenset({"clamp", "clip", "clamp_min", "threshold", "_threshold", "maximum", "max"})
 
 #: Names of functions that select or arrange entries: what they give of a parameter is that parameter.
 VIEWS = frozenset(
@@ -184,7 +193,9 @@ BACKEND: dict[str, frozenset[str]] = {
             *("_embedding_bag", "mkldnn_linear", "_fft_r2c", "_fft_c2r", "_fft_c2c"),
         }
     ),
-    "ReLUs": frozenset({"relu", "relu_", "threshold", "clamp_min", "clamp_min_", "hardtanh", "hardtanh_"}),
+    "ReLUs": frozenset(
+        {"relu", "relu_", "threshold", "threshold_", "clamp_min", "clamp_min_", "hardtanh", "hardtanh_"}
+    ),
     "norms": frozenset(
         {
             *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),

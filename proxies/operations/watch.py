@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .attention import attention_in_parts, is_plain_attention
 from .calls import Call, Layer, ModuleCall, Operations
-from .rules import BACKEND, BY_HAND, VIEWS, Args, Named, Rule, plain_name, rule_of
+from .rules import BACKEND, BY_HAND, FORMS_OF_RELU, VIEWS, Args, Named, Rule, plain_name, rule_of
 
 #: Attribute by which a tensor remembers the call that made it.
 _MADE_BY = "_zcbench_call"
@@ -78,7 +78,7 @@ class Recorder(Watch):
         self.stack = [ModuleCall("", net.net)]
         self.runs = 0
         self.used: set[str] = set()
-        self.ordinals: dict[int, int] = {}
+        self.origins: dict[str, frozenset[str]] = {}  # parameters from which a weight is computed
         for name, tensor in state.items():
             kind = "parameter" if name in net.parameters else "buffer"
             mark(tensor, Call(kind, name, shape=tuple(tensor.shape), fixed=True, weighted=kind == "parameter"))
@@ -142,13 +142,13 @@ class Recorder(Watch):
             self.stack[-1].works |= name not in VIEWS
             for source in sources:
                 if source.fixed and source.weighted:
-                    self.used |= {source.name} if source.kind == "parameter" else _roots(source)
+                    self.used |= _roots(source)
         return call
 
     def _describe(self, call: Call, rule: Rule, given: Named, output: Any) -> None:
         if rule.relu is not None:
             call.relu = rule.relu(given)
-            if call.name in {"clamp", "clip", "clamp_min", "threshold"} and not call.relu:
+            if call.name in FORMS_OF_RELU and not call.relu:
                 call.kind = "other"
         if rule.products is not None:
             try:
@@ -175,7 +175,7 @@ class Recorder(Watch):
         if isinstance(weight, Tensor) and weight.ndim == 2 and made_by(weight).weighted and made_by(weight).fixed:
             call.kind = "linear"
             self._find(call, "weight", weight)
-        elif any(source.weighted and source.fixed for source in call.sources):
+        elif any(source.weighted and source.fixed for source in map(made_by, _factors(given))):
             self._not_covered("products", f"{call.name} with a parameter")
 
     def _find(self, call: Call, argument: str, tensor: Tensor) -> None:
@@ -186,7 +186,7 @@ class Recorder(Watch):
         if source.kind == "parameter":
             name = source.name
         elif source.fixed and source.weighted:
-            name = self._computed(call, argument, tensor)
+            name = self._computed(call, argument, tensor, frozenset(_roots(source)))
         if argument == "bias":
             call.bias = name
             return
@@ -197,12 +197,24 @@ class Recorder(Watch):
             )
             calls.append(call)
 
-    def _computed(self, call: Call, argument: str, tensor: Tensor) -> str:
-        """Name a weight that is computed from parameters by the module that uses it."""
+    def _computed(self, call: Call, argument: str, tensor: Tensor, origins: frozenset[str]) -> str:
+        """Name a tensor that is computed from parameters by the module that uses it.
+
+        Equal values from the same parameters are one weight, like a parameter that several calls use. Values that
+        differ are weights of their own: spectral norm takes a step at each call of a module in train mode.
+        """
+        if argument == "weight" and call.is_layer:
+            for known, (_, value) in self.layers.items():
+                if value is not None and self.origins[known] == origins and torch.equal(value, tensor):
+                    return known
         run = self.stack[-1]
-        count = self.ordinals[id(run)] = self.ordinals.get(id(run), -1) + (argument == "weight")
-        name = f"{run.name}.{argument}" if run.name else argument
-        return f"{name} (computed)" if count <= 0 else f"{name} (computed {count + 1})"
+        stem = f"{run.name}.{argument}" if run.name else argument
+        name, count = f"{stem} (computed)", 1
+        while name in self.origins:
+            count += 1
+            name = f"{stem} (computed {count})"
+        self.origins[name] = origins
+        return name
 
     def _not_covered(self, what: str, name: str) -> None:
         self.uncovered.setdefault(what, {})[name] = None
@@ -250,11 +262,10 @@ class Recorder(Watch):
         order = {name: place for place, name in enumerate(defined)}
 
         def first_defined(item: tuple[str, tuple[list[Call], Tensor | None]]) -> int:
-            name, (calls, value) = item
+            name, (_, value) = item
             if value is None:
                 return order[name]
-            roots = _roots(calls[0])
-            return min((order[root] for root in roots if root in order), default=len(order))
+            return min((order[origin] for origin in self.origins[name] if origin in order), default=len(order))
 
         layers = sorted(self.layers.items(), key=first_defined)
         return Operations(
@@ -293,15 +304,15 @@ def made_by(tensor: Tensor) -> Call:
 
 
 def _roots(call: Call) -> set[str]:
-    """Return the names of the parameters that the fixed sources of a call are computed from."""
-    names: set[str] = set()
-    waiting = [source for source in call.sources if source.fixed]
+    """Return the names of the parameters from which a tensor is computed."""
+    known: set[Call] = set()
+    waiting = [call]
     while waiting:
         source = waiting.pop()
-        if source.kind == "parameter":
-            names.add(source.name)
-        waiting += source.sources
-    return names
+        if source not in known:
+            known.add(source)
+            waiting += source.sources
+    return {source.name for source in known if source.kind == "parameter"}
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -313,6 +324,11 @@ def _tensors(values: Any) -> Iterator[Tensor]:
     elif isinstance(values, dict):
         for value in values.values():
             yield from _tensors(value)
+
+
+def _factors(given: Named) -> Iterator[Tensor]:
+    """Return the tensors that a product multiplies; a mask or a bias is added to it."""
+    return _tensors([value for name, value in given.items() if name not in {"attn_mask", "bias"}])
 
 
 def _sources(values: Any) -> Iterator[Call]:

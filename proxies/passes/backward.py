@@ -158,8 +158,15 @@ class LayerGradients(Gradient):
         gradients = probe.read(ParameterGradients(self.of))
         forward = self.of.forward
         # Weights as given are the same in all passes, and are held once.
-        weights = probe.read(Weights() if forward.init == "given" else Weights(forward))
-        return [(weight, gradients[name].double()) for name, weight in weights.items()]
+        weights: dict[str, Tensor] = probe.read(Weights() if forward.init == "given" else Weights(forward))
+        trace: Trace = probe.result(forward)
+        given = probe.places.parameters
+        pairs = []
+        for name, used in trace.weights.items():
+            # A network may have written into its weight before it used it.
+            same = name not in given or forward.init != "given" or torch.equal(used, given[name])
+            pairs.append((weights[name] if same else used.detach().double(), gradients[name].double()))
+        return pairs
 
     def note(self, value: Layers) -> str:
         """Say when there is nothing to rank by."""

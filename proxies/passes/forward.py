@@ -169,7 +169,7 @@ class Substituting(Watch):
             argument = rule.weight or "other"
             args, named = rule.replace(args, named, argument, self.state[call.weight])
         if rule.kind == "norm" and self.mode == "linear":
-            return rule.bind(args, named)["input"]
+            return self.operated(call, rule, lambda *args, **named: rule.bind(args, named)["input"], args, named)
         if call.name == "batch_norm":
             given = rule.bind(args, named)
             if self.mode == "per_image":

@@ -107,19 +107,30 @@ class PerImage(Pass):
         return {need: torch.cat(values) for need, values in parts.items() if need not in probe.errors}
 
     def _vectorised(self, probe: Host, differentiate: Any, leaves: dict[str, Tensor], x: Tensor, y: Tensor) -> Any:
-        with given_random_state(probe.seed, x.device), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, but right
-            try:
-                return vmap(differentiate, in_dims=(None, 0, 0), randomness="different")(leaves, x, y)
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError as error:
-                if "vmap" in str(error) or "functorch" in str(error):
-                    reason = str(error).split(".")[0][:200]
-                    raise NotApplicableError(
-                        f"the network cannot be run on all images apart at once ({reason})"
-                    ) from None
-                raise
+        """Return the gradients of all images at once, or else of one after another."""
+
+        def at_once() -> dict[str, Tensor]:
+            found: dict[str, Tensor] = vmap(differentiate, in_dims=(None, 0, 0), randomness="different")(leaves, x, y)
+            return found
+
+        def one_by_one() -> dict[str, Tensor]:
+            each = [differentiate(leaves, *image) for image in zip(x, y, strict=True)]
+            return {name: torch.stack([found[name] for found in each]) for name in leaves}
+
+        reason = ""
+        # Some operations cannot be vectorised, such as a random draw in place.
+        for way in (at_once, one_by_one):
+            with given_random_state(probe.seed, x.device), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="There is a performance drop")  # slower, but right
+                try:
+                    return way()
+                except torch.OutOfMemoryError:
+                    raise
+                except RuntimeError as error:
+                    if "vmap" not in str(error) and "functorch" not in str(error):
+                        raise
+                    reason = str(error).split(".", maxsplit=1)[0][:200]
+        raise NotApplicableError(f"the network cannot be differentiated image by image ({reason})")
 
 
 @dataclass(frozen=True)
