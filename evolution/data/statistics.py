@@ -110,7 +110,7 @@ def collect(
     \mathrm{T1G} = \partial {\textstyle\sum} f / \partial \mathrm{T1}$$
 
     for every activation a, and by the same formulas for gradients. f are the logits, and $\epsilon$ is drawn from
-    N(0, 1) in the shape of the images x. The gradient at an input is that through the given module only. Weights are
+    N(0, 1) in the shape of the images x. The gradient at an input is that through the given operation only. Weights are
     initialised with Kaiming fan-out, and batch norm is in train mode. Activations of an instance are `(N, C, H, W)`;
     weights and their gradients have the shape of the weight. All tensors have the network's dtype.
 
