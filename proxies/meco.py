@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ..errors import NotApplicableError
 from .jacob_cov import correlations
-from .passes import Draw, Forward, Operations, Tap, Tapped
+from .passes import Call, Draw, Forward, Operations, Tap, Tapped
 from .passes.taps import Place, maps
 from .registry import reads, register
 
@@ -24,6 +25,12 @@ def every(operations: Operations) -> Sequence[Place]:
 def _channel_correlations(place: Place, activation: Tensor) -> Tensor:
     """Return the correlations `(C, C)` of the channels of the first image; those of a constant channel are zero."""
     first = activation[0].double()
+    if isinstance(place, Call):
+        if place.channels is None:
+            raise NotApplicableError(
+                f"{place}: it is not known which dimension of {tuple(activation.shape)} is channels"
+            )
+        first = activation.movedim(place.channels, 1)[0].double()
     return correlations(first.reshape(len(first), -1)).nan_to_num(0.0, 0.0, 0.0)
 
 

@@ -34,6 +34,9 @@ def wrcor(responses: Tapped = reads(RESPONSES), operations: Operations = reads(O
 
     Deviation: the authors' code chooses modules by the letters "ReLU" in the class name, which counts the containers of
     the benchmark too. Here each ReLU counts once.
+
+    Raises:
+        NotApplicableError: The network has no sequence of blocks, or no ReLU in them or after them.
     """
     names = operations.blocks
     if len({response.shape for _, response in responses}) > 1:
@@ -46,4 +49,6 @@ def wrcor(responses: Tapped = reads(RESPONSES), operations: Operations = reads(O
         seen = seen or block is not None
         if seen:
             total = total + 2.0 ** (len(names) if block is None else block) * response
+    if not seen:
+        raise NotApplicableError("no ReLU runs in a block of the network or after one")
     return float(torch.linalg.slogdet(total).logabsdet)

@@ -101,22 +101,30 @@ def unique_text(architecture: str) -> str:
     return "".join(stages)
 
 
-class InvertedBottleneck(nn.Module):
-    """An expansion by a 1 x 1 convolution, a depthwise convolution, and a projection by a 1 x 1 convolution.
+class Choice(nn.Module):
+    """A layer of the search space: an inverted bottleneck or an identity.
 
-    The input is added to the output if both have the same shape.
+    A bottleneck is an expansion by a 1 x 1 convolution, a depthwise convolution, and a projection by a 1 x 1
+    convolution. Its input is added to the output if both have the same shape. An identity that changes the shape is a
+    1 x 1 convolution.
     """
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()
-        expand, filter_, project = map(ConvBN, layer.convolutions())
-        self.conv = nn.Sequential(expand, nn.ReLU(), filter_, nn.ReLU(), project)
-        self.residual = not layer.changes_shape
+        self.conv = _convolutions(layer)
+        self.residual = layer.choice in BOTTLENECKS and not layer.changes_shape
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(N, inputs, H, W)` to `(N, outputs, H / stride, W / stride)`."""
         output: Tensor = self.conv(x)
         return x + output if self.residual else output
+
+
+def _convolutions(layer: Layer) -> nn.Module:
+    if layer.choice in BOTTLENECKS:
+        expand, filter_, project = map(ConvBN, layer.convolutions())
+        return nn.Sequential(expand, nn.ReLU(), filter_, nn.ReLU(), project)
+    return ConvBN(*layer.convolutions()) if layer.changes_shape else Skip()
 
 
 class Network(nn.Module):
@@ -125,7 +133,7 @@ class Network(nn.Module):
     def __init__(self, architecture: str, num_classes: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(ConvBN(_STEM), nn.ReLU())
-        self.layers = nn.Sequential(*map(_build, layers(architecture)))
+        self.layers = nn.Sequential(*map(Choice, layers(architecture)))
         self.head = nn.Sequential(ConvBN(_HEAD), nn.ReLU())
         self.global_pooling = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(HEAD_CHANNELS, num_classes)
@@ -135,12 +143,6 @@ class Network(nn.Module):
         features = self.head(self.layers(self.stem(x)))
         logits: Tensor = self.classifier(self.global_pooling(features).flatten(1))
         return logits
-
-
-def _build(layer: Layer) -> nn.Module:
-    if layer.choice in BOTTLENECKS:
-        return InvertedBottleneck(layer)
-    return ConvBN(*layer.convolutions()) if layer.changes_shape else Skip()
 
 
 class NasBenchMacro(Space):

@@ -120,8 +120,9 @@ def collect(
         terminals: Names from `TERMINALS`.
         collection: Rule that finds the instances.
             `rcb`: ReLU-Conv-BatchNorm triples as the released code finds them, in execution order, without the stem.
-            If two convolutions follow each other, as in a separable convolution, the second counts. If the modules do
-            not form triples, as in cells without convolutions, the rule is `cbr`.
+            If two convolutions follow each other, as in a separable convolution, the second counts. ReLUs are
+            seen as modules and as functions. If the operations do not form triples, as in cells without convolutions,
+            the rule is `cbr`.
             `cbr`: Conv-BatchNorm-ReLU triples as the released code finds them. Tensors go by position: T1 is the input
             of the convolution, T2 the input of the batch norm, T3 its scale, and T4 the output of the ReLU.
             `flow`: triples by data flow, in execution order, on any network: a batch norm that reads the output of a

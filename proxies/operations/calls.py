@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -31,6 +31,7 @@ class Call:
         place: Position among all calls that have a rule, -1 for others.
         shape: Shape of the output.
         seen: Shape of the first input.
+        channels: Dimension of the output that has the channels, None if it is not known.
         sources: Calls that made the inputs.
         fixed: Whether no input image takes part: the call computes with parameters and constants alone.
         weighted: Whether a parameter has taken part, here or before.
@@ -52,6 +53,7 @@ class Call:
     place: int = -1
     shape: tuple[int, ...] = ()
     seen: tuple[int, ...] = ()
+    channels: int | None = None
     sources: tuple[Call, ...] = field(default=(), repr=False)
     fixed: bool = False
     weighted: bool = False
@@ -76,6 +78,11 @@ class Call:
         return self.shape[1] if self.kind == "convolution" else self.shape[-1]
 
     @property
+    def has_channels_last(self) -> bool:
+        """Whether the output is a map `(N, H, W, C)`."""
+        return len(self.shape) == 4 and self.channels == 3
+
+    @property
     def is_layer(self) -> bool:
         """Whether this is a convolution or a linear map."""
         return self.kind in {"convolution", "linear"}
@@ -89,19 +96,15 @@ class ModuleCall:
         name: Name of the module.
         module: The module.
         children: Runs of modules that it called.
-        first: Call that made its first input.
         last: Call that made its output, None if this is no tensor.
-        works: Whether it called an operation by itself.
-        order: Position among all runs.
+        joins: Whether it called an addition or a concatenation of several activations by itself.
     """
 
     name: str
     module: nn.Module = field(repr=False)
-    order: int = 0
     children: list[ModuleCall] = field(default_factory=list, repr=False)
-    first: Call | None = None
     last: Call | None = None
-    works: bool = False
+    joins: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,18 @@ class Operations:
         self.covered("ReLUs", "the proxy reads all ReLUs")
         return tuple(call for call in self.running if call.relu) or _lacks("a ReLU")
 
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """Names of the weights of convolutions, linear maps and norms, in the order of definition."""
+        self.covered("products", "the proxy reads all weights")
+        self.covered("norms", "the proxy reads all weights")
+        norms = {call.weight for call in self.of_kinds("norm") if call.weight in self.defined}
+        layers = [layer.name for layer in self.weights]
+        return (
+            *sorted({*norms, *layers} & {*self.defined}, key=self.defined.index),
+            *(name for name in layers if name not in self.defined),
+        )
+
     def of_kinds(self, *kinds: str) -> tuple[Call, ...]:
         """Return the calls of some kinds, in the order in which they ran."""
         return tuple(call for call in self.running if call.kind in kinds)
@@ -212,6 +227,8 @@ class Operations:
             known.add(call)
             if call.kind == "pool" and _is_global(call):
                 return call, "input"
+            if call.has_channels_last and call.place >= 0:
+                raise NotApplicableError(f"the last feature map, of {call}, has its channels last (N, H, W, C)")
             if len(call.shape) == 4 and call.place >= 0 and sum(size > 1 for size in call.shape[1:]) > 1:
                 return call, "output"
             if len(call.shape) == 3 and call.place >= 0:
@@ -234,7 +251,7 @@ class Operations:
     def about_the_head(self) -> str:
         """What a reader should know if the outputs do not come from a layer, or an empty text."""
         call = self.root.last
-        while call is not None and not call.is_layer and call.kind in {"other", "activation", "pool"}:
+        while call is not None and not call.is_layer and call.kind in {"other", "activation", "softmax", "pool"}:
             call = next((source for source in call.sources if not source.fixed), None)
         if call is None or call.is_layer:
             return ""
@@ -244,29 +261,44 @@ class Operations:
     def blocks(self) -> tuple[str, ...]:
         """Names of the blocks of the network, in the order in which they ran.
 
-        Sequences of modules, and stages that do nothing but to run such a sequence, are taken apart. Of the parts that
-        have parts themselves, those of the classes of the longest run count, and all other members of their sequences.
-        If there are fewer than two, the blocks are the members of the longest sequence of modules.
+        A block is a module in which paths meet, by an addition or a concatenation, and every other module of its class.
+        A class of which paths meet inside of some modules and not of others is one too. Of modules inside of each
+        other, the outermost counts. In a sequence of modules, what stands between two blocks is a block too. A stem or
+        a head in which no paths meet is none. If there are fewer than two blocks, they are the members of the longest
+        sequence of modules that ran.
 
         Raises:
-            NotApplicableError: The network has no sequence of two modules.
+            NotApplicableError: The network runs no sequence of two modules.
         """
-        runs = list(_runs(self.root, _working_classes(self.root)))
-        longest = max(runs, key=lambda members: sum(map(_is_composite, members)), default=[])
-        classes = {type(part.module) for part in longest if _is_composite(part)}
-        members = [part for parts in runs for part in parts]
-        modules = dict(self.root.module.named_modules())
-        of_blocks = {_parent(part) for part in members if _is_block(part, classes)}
-        sequences = {parent for parent in of_blocks if _is_sequence(modules[parent])}
-        parts = [part for part in members if _is_block(part, classes) or _parent(part) in sequences]
-        found = list(dict.fromkeys(part.name for part in sorted(parts, key=lambda part: part.order)))
-        return tuple(found) if len(found) > 1 else _longest_sequence(self.root.module)
+        sequences = {name for name, module in self.root.module.named_modules() if _is_sequence(module)}
+        runs = list(_below(self.root))
+        classes = {type(run.module) for run in runs if run.joins}
+        inside = {
+            join: {type(run.module) for run in runs if _has_parts(run) and _joins_inside(run) is join}
+            for join in (True, False)
+        }
+        classes |= inside[True] & inside[False]
+        while classes:
+            blocks = _blocks(self.root, classes, sequences)
+            between = {type(run.module) for run in blocks if _has_parts(run)} - classes
+            if not between and (names := _names(blocks))[1:]:
+                return names
+            classes = classes | between if between else classes - {type(run.module) for run in blocks}
+        return self._longest_sequence(sequences)
+
+    def _longest_sequence(self, sequences: set[str]) -> tuple[str, ...]:
+        members: dict[str, list[ModuleCall]] = {name: [] for name in sequences}
+        for run in _below(self.root):
+            if (parent := _parent(run)) in members and run.name:
+                members[parent].append(run)
+        longest = max(map(_names, members.values()), key=len, default=())
+        return longest if len(longest) > 1 else _lacks("a sequence of blocks")
 
     @property
     def has_channels_last(self) -> bool:
-        """Whether a block gives a map `(N, H, W, C)`: its nearest layer is a linear map, and nothing permutes it."""
+        """Whether a block gives a map `(N, H, W, C)`."""
         names = set(self.blocks)
-        return any(run.name in names and run.last and _is_channels_last(run.last) for run in _all_runs(self.root))
+        return any(run.name in names and run.last and run.last.has_channels_last for run in _below(self.root))
 
     @property
     def flow_triples(self) -> list[Triple]:
@@ -296,76 +328,46 @@ def _is_global(call: Call) -> bool:
     )
 
 
-def _is_channels_last(output: Call) -> bool:
-    queue, known = deque([output]), set[Call]()
-    while queue and len(output.shape) == 4:
-        call = queue.popleft()
-        if call in known or call.fixed or call.name in {"permute", "transpose", "movedim"}:
-            continue
-        if call.is_layer:
-            return call.kind == "linear" and len(call.shape) == 4
-        known.add(call)
-        queue += call.sources
-    return False
-
-
-def _all_runs(run: ModuleCall) -> Iterator[ModuleCall]:
-    yield run
+def _below(run: ModuleCall) -> Iterator[ModuleCall]:
+    """Yield all runs of modules inside of a run."""
     for child in run.children:
-        yield from _all_runs(child)
+        yield child
+        yield from _below(child)
 
 
 def _is_sequence(module: nn.Module) -> bool:
     return isinstance(module, (nn.Sequential, nn.ModuleList))
 
 
-def _is_composite(run: ModuleCall) -> bool:
-    """Tell whether a part has parts that have parts, or is more than a sequence of modules."""
-    if not any(True for _ in run.module.children()):
-        return False
-    return not _is_sequence(run.module) or any(_is_composite(child) for child in run.children)
+def _has_parts(run: ModuleCall) -> bool:
+    return any(True for _ in run.module.children()) and not _is_sequence(run.module)
 
 
-def _working_classes(run: ModuleCall) -> set[type[nn.Module]]:
-    """Return the classes of which any run called an operation by itself."""
-    found = set().union(*(_working_classes(child) for child in run.children), set())
-    if run.works:
-        found.add(type(run.module))
+def _joins_inside(run: ModuleCall) -> bool:
+    return any(child.joins or _joins_inside(child) for child in run.children)
+
+
+def _parent(run: ModuleCall) -> str:
+    return run.name.rpartition(".")[0]
+
+
+def _names(runs: Iterable[ModuleCall]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(run.name for run in runs))
+
+
+def _blocks(run: ModuleCall, classes: set[type[nn.Module]], sequences: set[str]) -> list[ModuleCall]:
+    """Return the outermost runs of some classes, with what stands between two of them in a sequence."""
+    places: dict[str, list[int]] = {}
+    for place, child in enumerate(run.children):
+        if type(child.module) in classes and (parent := _parent(child)) in sequences:
+            places.setdefault(parent, []).append(place)
+    found = []
+    for place, child in enumerate(run.children):
+        among = places.get(_parent(child), [])
+        inside = [] if type(child.module) in classes else _blocks(child, classes, sequences)
+        is_between = bool(among) and among[0] < place < among[-1]
+        found += inside or [child] * (type(child.module) in classes or is_between)
     return found
-
-
-def _runs(run: ModuleCall, working: set[type[nn.Module]]) -> Iterator[list[ModuleCall]]:
-    """Yield for the root, each sequence and each stage those of its parts that are not taken apart."""
-    apart = [child for child in run.children if _takes_apart(child, working)]
-    yield [child for child in run.children if child not in apart]
-    for child in apart:
-        yield from _runs(child, working)
-
-
-def _parent(part: ModuleCall) -> str:
-    return part.name.rpartition(".")[0]
-
-
-def _is_block(part: ModuleCall, classes: set[type[nn.Module]]) -> bool:
-    return _is_composite(part) and type(part.module) in classes
-
-
-def _takes_apart(run: ModuleCall, working: set[type[nn.Module]]) -> bool:
-    """Tell whether a part is a sequence of blocks, or a stage that does nothing but to run its blocks."""
-    blocks = [child for child in run.children if _is_composite(child)]
-    if _is_sequence(run.module) or not blocks:
-        return bool(blocks)
-    if type(run.module) in working:
-        return False
-    return any(_is_sequence(block.module) for block in blocks) or all(type(b.module) in working for b in blocks)
-
-
-def _longest_sequence(net: nn.Module) -> tuple[str, ...]:
-    lists = [(name, m) for name, m in net.named_modules() if _is_sequence(m)]
-    name, longest = max(lists, key=lambda item: len(item[1]), default=("", nn.ModuleList()))
-    if len(longest) < 2:
-        raise NotApplicableError("the network lacks a sequence of blocks")
-    return tuple(f"{name}.{child}" if name else child for child, _ in longest.named_children())
 
 
 def _lacks(what: str) -> NoReturn:

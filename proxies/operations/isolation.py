@@ -47,6 +47,12 @@ class Places:
             for key, tensor in held.items()
             if tensor is not None
         ]
+        self._writable = [
+            (module.__dict__, key)
+            for module in self.modules.values()
+            for key, value in module.__dict__.items()
+            if key not in _OF_MODULES and _is_writable(value)
+        ]
 
     def state(self) -> dict[str, Tensor]:
         """Return copies of parameters and buffers by name."""
@@ -70,11 +76,10 @@ class Places:
         try:
             for held, key, name in self._places:
                 held[key] = state[name]
-            for attributes, before, _ in saved:
-                for key, value in before.items():
-                    if key not in _OF_MODULES and isinstance(value, _WRITABLE):
-                        attributes[key] = _copied(value, copies)
+            for attributes, _, _ in saved:
                 attributes["training"] = training
+            for attributes, key in self._writable:
+                attributes[key] = _copied(attributes[key], copies)
             yield
         finally:
             for attributes, before, inner in saved:
@@ -85,8 +90,11 @@ class Places:
                     held.update(content)
 
 
-#: What a forward may write into, such as a cache, a list of what it has seen, or the weights of a recurrent layer.
-_WRITABLE = (Tensor, list, dict, tuple, set)
+def _is_writable(value: Any) -> bool:
+    """Tell whether a forward may write into a value, such as a cache, or a list of what it has seen."""
+    if type(value) is tuple:
+        return any(map(_is_writable, value))
+    return isinstance(value, (Tensor, list, dict, set))
 
 
 def _copied(value: Any, copies: dict[int, Any]) -> Any:

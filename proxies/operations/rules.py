@@ -22,7 +22,8 @@ class Rule:
     """What is known of an operation.
 
     Attributes:
-        kind: `convolution`, `linear`, `product`, `norm`, `activation`, `pool`, `pad`, `skip`, `add` or `cat`.
+        kind: `convolution`, `linear`, `product`, `norm`, `activation`, `softmax`, `pool`, `pad`, `skip`, `add` or
+            `cat`.
         names: Names of the arguments, in order.
         weight: Name of the argument that is the weight, empty if there is none.
         bias: Name of the argument that is added, empty if there is none.
@@ -148,11 +149,12 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "hardswish", "hardsigmoid", "sigmoid"),
-            *("tanh", "softplus", "softmax", "log_softmax", "softmin", "prelu", "rrelu", "glu", "logsigmoid"),
+            *("tanh", "softplus", "prelu", "rrelu", "glu", "logsigmoid"),
             *("softsign", "tanhshrink", "hardshrink", "softshrink"),
         ),
         _OTHER,
     ),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin"), Rule("softmax")),
     **{
         f"{adaptive}{which}_pool{d}d": _POOL
         for adaptive in ("", "adaptive_")

@@ -8,11 +8,13 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .attention import attention_in_parts, is_plain_attention
 from .calls import Call, Layer, ModuleCall, Operations
+from .channels import channel_dim
 from .rules import BACKEND, BY_HAND, FORMS_OF_RELU, VIEWS, Args, Named, Rule, plain_name, rule_of
 
 #: Attribute by which a tensor remembers the call that made it.
@@ -76,22 +78,21 @@ class Recorder(Watch):
         self.uncovered: dict[str, dict[str, None]] = {}
         self.running = ""  # the name of the function without a rule that is running
         self.stack = [ModuleCall("", net.net)]
-        self.runs = 0
         self.used: set[str] = set()
         self.origins: dict[str, frozenset[str]] = {}  # parameters from which a weight is computed
         for name, tensor in state.items():
             kind = "parameter" if name in net.parameters else "buffer"
             mark(tensor, Call(kind, name, shape=tuple(tensor.shape), fixed=True, weighted=kind == "parameter"))
-        mark(x, Call("input", "input", shape=tuple(x.shape)))
+        mark(x, Call("input", "input", shape=tuple(x.shape), channels=1))
 
     def called(self, place: int, rule: Rule, func: Function, args: Args, named: Named) -> Any:
         """Record a call that has a rule."""
         given = rule.bind(args, named)
-        sources = tuple(_sources((args, named)))
+        tensors = _tensors((args, named))
         output = self._run(func, args, named, accounted=True)
-        call = self._made(rule.kind, func, sources, output, place)
+        call = self._made(rule.kind, func, _sources(tensors), output, place)
         self.calls.append(call)
-        first = next((t for t in _tensors((args, named))), None)
+        first = tensors[0] if tensors else None
         call.seen = tuple(first.shape) if first is not None else ()
         if rule.weight and first is not None and call.fixed and call.weighted and not made_by(first).weighted:
             call.fixed = False  # a layer on a constant, such as a table of positions
@@ -99,12 +100,13 @@ class Recorder(Watch):
             call.kind = "other"
         if not call.fixed:
             self._describe(call, rule, given, output)
+            call.channels = channel_dim(call, (args, named), output)
         return output
 
     def unruled(self, func: Function, args: Args, named: Named) -> Any:
         """Record a call that has no rule."""
         name = plain_name(func)
-        sources = tuple(_sources((args, named)))
+        sources = _sources(_tensors((args, named)))
         fixed = bool(sources) and all(source.fixed for source in sources)
         if name in BY_HAND and not fixed:
             self._not_covered("norms", name)
@@ -112,7 +114,9 @@ class Recorder(Watch):
         output = self._run(func, args, named, accounted=fixed or name in BY_HAND)
         self.running = before
         if name not in {"__get__", "__set__"} or isinstance(output, Tensor):
-            self._made("other", func, sources, output)
+            call = self._made("other", func, sources, output)
+            if not call.fixed:
+                call.channels = channel_dim(call, (args, named), output)
         return output
 
     def _run(self, func: Function, args: Args, named: Named, *, accounted: bool) -> Any:
@@ -122,7 +126,7 @@ class Recorder(Watch):
             return func(*args, **named)
 
     def _made(self, kind: str, func: Function, sources: tuple[Call, ...], output: Any, place: int = -1) -> Call:
-        tensors = list(_tensors(output))
+        tensors = _tensors((output,))
         name = plain_name(func)
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
@@ -139,7 +143,8 @@ class Recorder(Watch):
         for tensor in tensors if kind != "skip" else []:  # a skip gives the tensor itself
             mark(tensor, call)
         if tensors and not call.fixed:
-            self.stack[-1].works |= name not in VIEWS
+            moving = {source for source in sources if not source.fixed}
+            self.stack[-1].joins |= len(moving) > 1 and (kind in {"add", "cat"} or name == "stack")
             for source in sources:
                 if source.fixed and source.weighted:
                     self.used |= _roots(source)
@@ -227,33 +232,23 @@ class Recorder(Watch):
 
     @contextmanager
     def modules_noted(self) -> Iterator[None]:
-        """Note which module is running."""
+        """Note which module is running, by two hooks for all: two for each take longer to put and to take."""
+        names = {id(module): name for name, module in self.net.modules.items() if name}
 
-        def before(name: str) -> Callable[[nn.Module, Any, Any], None]:
-            def hook(module: nn.Module, args: Args, named: Named) -> None:
-                self.runs += 1
-                run = ModuleCall(name, module, self.runs)
-                run.first = next((made_by(t) for t in _tensors((args, named))), None)
+        def before(module: nn.Module, args: Args) -> None:
+            if id(module) in names:
+                run = ModuleCall(names[id(module)], module)
                 self.stack[-1].children.append(run)
                 self.stack.append(run)
 
-            return hook
+        def after(module: nn.Module, args: Args, output: Any) -> None:
+            if id(module) in names:
+                run = self.stack.pop()
+                if isinstance(output, Tensor):
+                    run.last = made_by(output)
 
-        def after(module: nn.Module, args: Args, named: Named, output: Any) -> None:
-            run = self.stack.pop()
-            if isinstance(output, Tensor):
-                run.last = made_by(output)
-
-        handles = []
-        for name, module in self.net.modules.items():
-            if name:
-                handles.append(module.register_forward_pre_hook(before(name), with_kwargs=True))
-                handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=False))
-        try:
+        with register_module_forward_pre_hook(before), register_module_forward_hook(after):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def finish(self, output: object, defined: Iterable[str]) -> Operations:
         """Return the record."""
@@ -286,6 +281,11 @@ class Backend(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch would import its compiler to shield this mode from it, which takes 2 s. Passes run without the compiler.
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Named | None = None) -> Any:
         """See an operation of the backend."""
         self.recorder.ran(func.overloadpacket.__name__)
@@ -315,24 +315,32 @@ def _roots(call: Call) -> set[str]:
     return {source.name for source in known if source.kind == "parameter"}
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from _tensors(value)
-    elif isinstance(values, dict):
-        for value in values.values():
-            yield from _tensors(value)
+#: Kinds of arguments that hold no tensor.
+_PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
 
 
-def _factors(given: Named) -> Iterator[Tensor]:
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """Return all tensors in some values and in the containers among them."""
+    found: list[Tensor] = []
+    for value in values:
+        if type(value) in _PLAIN:
+            continue
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _tensors(value)
+        elif isinstance(value, dict):
+            found += _tensors(value.values())
+    return found
+
+
+def _factors(given: Named) -> list[Tensor]:
     """Return the tensors that a product multiplies; a mask or a bias is added to it."""
-    return _tensors([value for name, value in given.items() if name not in {"attn_mask", "bias"}])
+    return _tensors(value for name, value in given.items() if name not in {"attn_mask", "bias"})
 
 
-def _sources(values: Any) -> Iterator[Call]:
-    return (made_by(tensor) for tensor in _tensors(values))
+def _sources(tensors: list[Tensor]) -> tuple[Call, ...]:
+    return tuple(map(made_by, tensors))
 
 
 def _pools(call: Call, given: Named, func: Function) -> bool:

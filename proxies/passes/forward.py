@@ -252,7 +252,7 @@ class Running(Substituting):
             if tap.side == "output":
                 self.visit(tap, call, output, partial(tap.reduce, call))
             elif tap.side == "layer":
-                self.visit(tap, call, output, _of_layer(tap, call, rule.bind(args, named), func))
+                self.visit(tap, call, output, _of_layer(tap, call, rule, func, args, named))
         return output
 
     def unruled(self, func: Function, args: Args, named: Named) -> Any:
@@ -321,15 +321,18 @@ class Running(Substituting):
         return module.register_forward_hook(after, with_kwargs=True)
 
 
-def _of_layer(tap: Tap, call: Call, given: Named, func: Function) -> Any:
-    x, weight = given["input"].detach(), given["weight" if "weight" in given else "other"].detach()
+def _of_layer(tap: Tap, call: Call, rule: Rule, func: Function, args: Args, named: Named) -> Any:
+    given = rule.bind(args, named)
+    of_weight = rule.weight or "other"
+    x, weight = given["input"].detach(), given[of_weight].detach()
     bias = None if given.get("bias") is None else given["bias"].detach()
-    rest = {k: v for k, v in given.items() if k not in {"input", "weight", "other", "bias"}}
 
     def apply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if call.name in {"matmul", "mm", "__matmul__"}:
-            return x @ weight
-        result: Tensor = func(x, weight, bias, **rest)
+        values = {"input": x, of_weight: weight} | ({} if bias is None else {"bias": bias})
+        other = args, named
+        for name, value in values.items():
+            other = rule.replace(*other, name, value)
+        result: Tensor = func(*other[0], **other[1])
         return result
 
     return lambda activation, gradient: tap.reduce(call, x, gradient, apply, weight, bias)

@@ -7,6 +7,7 @@ whatever its name is and however it is parametrised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -31,7 +32,7 @@ def absolute(operations: Operations, state: State, generator: torch.Generator) -
 
 def gaussian(operations: Operations, state: State, generator: torch.Generator) -> State:
     """Draw conv and linear weights from N(0, 1), and reset biases and norms (Zen-NAS)."""
-    return _redraw(operations, state, generator, lambda weight, linear: 1.0)
+    return _redraw(operations, state, generator, lambda shape, linear: 1.0)
 
 
 def kaiming_fan_out(operations: Operations, state: State, generator: torch.Generator) -> State:
@@ -41,7 +42,7 @@ def kaiming_fan_out(operations: Operations, state: State, generator: torch.Gener
 
 def kaiming_fan_in(operations: Operations, state: State, generator: torch.Generator) -> State:
     """Draw conv and linear weights from N(0, 2 / fan_in), and reset biases and norms (AZ-NAS, VKDNW)."""
-    return _redraw(operations, state, generator, lambda weight, linear: 2.0**0.5 / weight[0].numel() ** 0.5)
+    return _redraw(operations, state, generator, lambda shape, linear: 2.0**0.5 / math.prod(shape[1:]) ** 0.5)
 
 
 def thin(operations: Operations, state: State, generator: torch.Generator) -> State:
@@ -94,22 +95,30 @@ def _of_batch_norm(call: Call) -> tuple[str, ...]:
     return call.weight, call.bias, call.variance, call.variance.replace("running_var", "running_mean")
 
 
-def _fan_out(weight: Tensor, linear: bool) -> float:
-    return 0.01 if linear else float((2.0 / (weight.shape[0] * weight[0][0].numel())) ** 0.5)
+def _fan_out(shape: tuple[int, ...], linear: bool) -> float:
+    return 0.01 if linear else (2.0 / (shape[0] * math.prod(shape[2:]))) ** 0.5
+
+
+def _as_used(call: Call, weight: Tensor) -> tuple[int, ...]:
+    """Return the shape `(outputs, inputs, ...)` of a weight: that of the record, unless it has been made thin."""
+    shape = call.weight_shape if math.prod(call.weight_shape) == weight.numel() else tuple(weight.shape)
+    return shape[::-1] if call.kind == "linear" and call.name != "linear" else shape
 
 
 def _redraw(
-    operations: Operations, state: State, generator: torch.Generator, std: Callable[[Tensor, bool], float]
+    operations: Operations, state: State, generator: torch.Generator, std: Callable[[tuple[int, ...], bool], float]
 ) -> State:
-    """Draw weights of standard deviation `std(weight, is_linear)`; set norm weights to 1 and all biases to 0."""
+    """Draw weights of standard deviation `std(shape, is_linear)`; set norm weights to 1 and all biases to 0.
+
+    The shape `(outputs, inputs, ...)` is that of the weight as the operation uses it.
+    """
     operations.covered("products", "every weight has to be drawn")
     result = dict(state)
     for layer in operations.weights:
-        weight, call = state[layer.name], layer.calls[0]
-        matrix = weight.mT if call.kind == "linear" and call.name != "linear" else weight
+        weight = state[layer.name]
         # `normal_` multiplies by the standard deviation in float32 on the CPU, as in the authors' codes.
         fresh = torch.empty(weight.shape, dtype=torch.float32, device="cpu")
-        fresh.normal_(0.0, std(matrix, call.kind == "linear"), generator=generator)
+        fresh.normal_(0.0, std(_as_used(layer.calls[0], weight), layer.calls[0].kind == "linear"), generator=generator)
         result[layer.name] = fresh.to(weight)
     for call in operations.running:
         resets = [(call.bias, 0.0)] if call.is_layer or call.kind == "norm" else []

@@ -89,9 +89,12 @@ class PerImage(Pass):
         differentiate = (jacrev if objective == ALL else grad)(value)
         needs = [need for need in probe.asked(self) if isinstance(need, OfEach)]
 
-        def weights(found: dict[str, Tensor]) -> dict[str, Tensor]:
+        def chosen(need: OfEach, found: dict[str, Tensor]) -> dict[str, Tensor]:
+            if need.of == "parameters":
+                return found
             operations.covered("products", "the proxy reads the weights of all layers")
-            return {layer.name: found[layer.name] for layer in operations.weights}
+            names = operations.factors if need.of == "factors" else [layer.name for layer in operations.weights]
+            return {name: found[name] for name in names}
 
         parts: dict[Need, list[Tensor]] = {need: [] for need in needs}
         for start in range(0, len(x), IMAGES_AT_ONCE):
@@ -101,7 +104,7 @@ class PerImage(Pass):
             for need in needs:
                 if need not in probe.errors:
                     with errors_kept(probe.errors, need), probe.seconds.spent_on(need):
-                        parts[need].append(need.reduce(found if need.of == "parameters" else weights(found)))
+                        parts[need].append(need.reduce(chosen(need, found)))
         probe.forwards += 1
         probe.backwards += 1
         return {need: torch.cat(values) for need, values in parts.items() if need not in probe.errors}
@@ -140,12 +143,13 @@ class OfEach(Need):
     Attributes:
         of_pass: The pass.
         reduce: Module-level function, see `Reduce`.
-        of: What the reduction gets: gradients of all `parameters`, or of the weights of convolutions and linear maps.
+        of: What the reduction gets: gradients of all `parameters`, of the weights of the `layers` (convolutions and
+            linear maps), or of all `factors`: the weights of layers and norms.
     """
 
     of_pass: PerImage
     reduce: Reduce
-    of: Literal["parameters", "layers"] = "parameters"
+    of: Literal["parameters", "layers", "factors"] = "parameters"
 
     @property
     def source(self) -> PerImage:

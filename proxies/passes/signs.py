@@ -44,10 +44,10 @@ class Signs(Pass):
     def run(self, probe: Host) -> None:
         """Send signs for every tap, from the last module to the first."""
         trace = probe.graph(self.forward)
-        keep = probe.is_pending(self.forward, self)
-        for tap in probe.asked(self):
-            if not isinstance(tap, Tap) or tap in probe.errors:
-                continue
+        taps = [tap for tap in probe.asked(self) if isinstance(tap, Tap) and tap not in probe.errors]
+        # Every tap goes back through the same graph.
+        keep = probe.is_pending(self.forward, self) or len(taps) > 1
+        for tap in taps:
             chain, values = trace.chains.pop(tap, []), []
             for place in range(len(chain) - 1, 0, -1):
                 (_, before), (name, after) = chain[place - 1], chain[place]

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 from zcbench.errors import BatchError
+from zcbench.proxies.operations.isolation import Places
+from zcbench.proxies.operations.record import record
+from zcbench.proxies.passes.inits import INITS
 from zcbench.proxies.registry import Score
 
 X = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -506,3 +509,64 @@ def test_operations_that_change_from_run_to_run_are_a_reason() -> None:
     found = scores(Sometimes(), "snip", "params")
     assert found["snip"].status == "not_applicable"
     assert "change from run to run" in found["snip"].message
+
+
+class Product(nn.Module):
+    """A linear map in one of its forms, between two others."""
+
+    def __init__(self, form: str, name: str = "weight") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.form, self.name = form, name
+        self.stem = nn.Sequential(nn.Flatten(), nn.Linear(192, 6), nn.ReLU())
+        draw = torch.Generator().manual_seed(0)
+        torch.nn.init.normal_(self.stem[1].weight, 0.0, 0.1, generator=draw)
+        weight = torch.randn(8, 6, generator=draw)
+        self.register_parameter(name, nn.Parameter(weight.T.contiguous() if form == "x @ w" else weight))
+        self.bias = nn.Parameter(torch.zeros(8))
+        self.head = nn.Linear(8, 3)
+        torch.nn.init.normal_(self.head.weight, 0.0, 0.1, generator=draw)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, w = self.stem(x), getattr(self, self.name)
+        forms: dict[str, Callable[[], Tensor]] = {
+            "linear": lambda: functional.linear(x, w, self.bias),
+            "addmm": lambda: torch.addmm(self.bias, x, w.T),
+            "matmul": lambda: x.matmul(w.mT) + self.bias,
+            "@": lambda: x @ w.t() + self.bias,
+            "x @ w": lambda: x @ w + self.bias,
+            "mm": lambda: torch.mm(x, w.transpose(0, 1)) + self.bias,
+            "view": lambda: functional.linear(x, w.view(2, 4, 6).reshape(8, 6), self.bias),
+        }
+        return self.head(torch.relu(forms[self.form]()))
+
+
+@pytest.mark.parametrize("form", ["addmm", "matmul", "@", "mm", "view"])
+def test_forms_of_a_linear_map_are_one(form: str) -> None:
+    """`addmm(bias, x, W.T)` was an error in ntk_trace.as_released, and was drawn by a wrong fan-in."""
+    added = set() if form in {"addmm", "view"} else {"macs", "ntk_trace", "ntk_trace.as_released", "hnas", "tnrd"}
+    added |= {"hnas.as_released"} if added else set()
+    equal(values(Product(form)), values(Product("linear")), {*BY_MODULE, *added, *BY_BLOCK})
+
+
+def test_a_matrix_that_is_multiplied_from_the_right_has_the_fan_in_of_its_rows() -> None:
+    operations = record(Places(Product("x @ w")), X, training=True)
+    state = INITS["kaiming_fan_in"](operations, Product("x @ w").state_dict(), torch.Generator().manual_seed(0))
+    assert state["weight"].std() == pytest.approx((2 / 6) ** 0.5, rel=0.25)
+
+
+def test_ntk_condition_does_not_read_the_names_of_parameters() -> None:
+    names = ("ntk_condition", "ntk_condition.eval")
+    assert values(Product("linear", "kernel"), *names) == values(Product("linear"), *names)
+
+
+def test_wrcor_without_a_relu_in_a_block_is_a_reason() -> None:
+    """Before, the score was -inf with status ok: the blocks were modules that never ran."""
+    net = nn.Sequential(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()),
+        nn.ModuleDict({"a": nn.Conv2d(4, 4, 3)})["a"],
+        nn.Sequential(nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)),
+    )
+    found = scores(net, "wrcor")["wrcor"]
+    assert found.status in {"ok", "not_applicable"}
+    assert found.status != "ok" or np.isfinite(found.value)

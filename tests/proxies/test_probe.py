@@ -14,7 +14,7 @@ from zcbench.proxies.naswot import called_relu
 from zcbench.proxies.operations.calls import Call, Operations
 from zcbench.proxies.operations.isolation import Places
 from zcbench.proxies.operations.record import record
-from zcbench.proxies.passes import DATA, JACOBIAN, LOSS_PASS, Backward, OfEach, ParameterGradients, Tap
+from zcbench.proxies.passes import DATA, JACOBIAN, LOSS_PASS, Backward, OfEach, ParameterGradients, Signs, Tap
 from zcbench.proxies.passes.objectives import SUM
 from zcbench.proxies.passes.taps import blocks, first_block, layers, relus
 from zcbench.proxies.probe import Probe
@@ -222,6 +222,26 @@ def test_a_block_that_returns_no_activation_refuses_only_those_that_follow_signs
     with pytest.raises(NotApplicableError, match="expected an activation"):
         trainability(together)
     assert expressivity(together) == expected
+
+
+def _sum_of_products(place: object, signs: Tensor, gradient: Tensor) -> float:
+    return float(signs.double().sum() * gradient.double().sum())
+
+
+def _squares(place: object, signs: Tensor, gradient: Tensor) -> float:
+    return float(gradient.double().square().sum())
+
+
+def test_two_taps_of_one_pass_of_signs(batch: Batch) -> None:
+    """The first tap freed the graph that the second one goes back through."""
+    net = nn.Sequential(*(nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.ReLU()) for _ in range(3)))
+    net = nn.Sequential(net, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    taps = [Tap(Signs(DATA), at=blocks, reduce=reduce) for reduce in (_sum_of_products, _squares)]
+    alone = [Probe(net, *batch, plan=[tap]).read(tap) for tap in taps]
+    for order in (taps, taps[::-1]):
+        probe = Probe(net, *batch, plan=order)
+        assert [probe.read(tap) for tap in taps] == alone
+    assert all(len(values) == 3 for values in alone)
 
 
 def test_a_pass_that_fails_is_not_run_again(batch: Batch) -> None:

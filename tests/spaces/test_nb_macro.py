@@ -12,7 +12,7 @@ from torch import nn
 from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ArchitectureError, DataFileError
 from zcbench.spaces import SPACES, nb_macro
-from zcbench.spaces.nb_macro import InvertedBottleneck, Layer, unique_text
+from zcbench.spaces.nb_macro import Choice, Layer, unique_text
 
 SPACE = SPACES["nb_macro"](None)
 TEXTS = ["".join(digits) for digits in itertools.product("012", repeat=8)]
@@ -77,8 +77,8 @@ def test_unique_text_is_its_own() -> None:
 
 def test_layers_of_a_network() -> None:
     network = SPACE.build("10002120", TASKS["cifar10"], 0)
-    kinds = [type(layer).__name__ for layer in network.get_submodule("layers").children()]
-    bottleneck = "InvertedBottleneck"
+    kinds = [type(choice.get_submodule("conv")).__name__ for choice in network.get_submodule("layers").children()]
+    bottleneck = "Sequential"
     assert kinds == [bottleneck, "Skip", "ConvBN", "Skip", bottleneck, bottleneck, bottleneck, "Skip"]
     x = network.get_submodule("stem")(torch.zeros(1, 3, 32, 32))
     assert network.get_submodule("layers")(x).shape == (1, 256, 4, 4)
@@ -86,7 +86,7 @@ def test_layers_of_a_network() -> None:
 
 def test_residual_is_added_where_the_shapes_agree() -> None:
     x = torch.randn(2, 8, 4, 4, generator=torch.Generator().manual_seed(0))
-    for module, adds in ((InvertedBottleneck(Layer("1", 8, 8, stride)), stride == 1) for stride in (1, 2)):
+    for module, adds in ((Choice(Layer("1", 8, 8, stride)), stride == 1) for stride in (1, 2)):
         for norm in module.modules():
             if isinstance(norm, nn.BatchNorm2d):
                 nn.init.zeros_(norm.weight)
