@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..datasets.files.registry import find
 from ..datasets.tasks import Task
 from ..errors import DataFileError, bad_architecture
-from ..proxies.operations.skip import Skip
+from ..proxies.operations.skip import skip
 from .convolutions import Block, Conv, ConvBN, output_side, sizes
 from .space import SPACES, Sizes, Space, Truth
 from .table import by_index, entry, reading
@@ -101,7 +101,7 @@ def unique_text(architecture: str) -> str:
     return "".join(stages)
 
 
-class Choice(nn.Module):
+class Choice(nn.Sequential):
     """A layer of the search space: an inverted bottleneck or an identity.
 
     A bottleneck is an expansion by a 1 x 1 convolution, a depthwise convolution, and a projection by a 1 x 1
@@ -111,20 +111,19 @@ class Choice(nn.Module):
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()
-        self.conv = _convolutions(layer)
+        if layer.choice in BOTTLENECKS:
+            expand, filter_, project = map(ConvBN, layer.convolutions())
+            self.conv = nn.Sequential(expand, nn.ReLU(), filter_, nn.ReLU(), project)
+        elif layer.changes_shape:
+            self.extend(ConvBN(*layer.convolutions()))
         self.residual = layer.choice in BOTTLENECKS and not layer.changes_shape
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(N, inputs, H, W)` to `(N, outputs, H / stride, W / stride)`."""
-        output: Tensor = self.conv(x)
+        output = x if len(self) else skip(x)
+        for part in self:
+            output = part(output)
         return x + output if self.residual else output
-
-
-def _convolutions(layer: Layer) -> nn.Module:
-    if layer.choice in BOTTLENECKS:
-        expand, filter_, project = map(ConvBN, layer.convolutions())
-        return nn.Sequential(expand, nn.ReLU(), filter_, nn.ReLU(), project)
-    return ConvBN(*layer.convolutions()) if layer.changes_shape else Skip()
 
 
 class Network(nn.Module):

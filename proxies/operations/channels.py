@@ -11,10 +11,10 @@ from .calls import Call
 
 _SECOND = frozenset({"batch_norm", "group_norm", "instance_norm", "local_response_norm"})
 _LAST = frozenset({"layer_norm", "rms_norm"})
-#: Functions that change the size of a dimension and keep its meaning.
-_KEPT = frozenset({"add", "cat", "pad"})
-_PARTS = frozenset({"chunk", "split", "tensor_split", "narrow", "__getitem__"})
-_SWAPS = frozenset({"transpose", "swapaxes", "swapdims"})
+#: Functions that arrange dimensions anew. Others keep what a dimension means, if they keep the number of dimensions.
+_SWAPS = frozenset({"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t"})
+_TURNS = frozenset({"T", "mT", "H", "mH", "rot90"})
+_ARRANGES = _TURNS | {"view", "reshape", "view_as", "reshape_as", "einsum"}
 
 
 def channel_dim(call: Call, given: Any, output: Any) -> int | None:
@@ -25,26 +25,27 @@ def channel_dim(call: Call, given: Any, output: Any) -> int | None:
         given: Its arguments, by position and by name.
         output: Its output.
     """
-    if not isinstance(output, Tensor):
-        output = next((t for t in output if isinstance(t, Tensor)), None) if isinstance(output, (list, tuple)) else None
-    if output is None:
+    made: list[Any] = [*output] if isinstance(output, (list, tuple)) else [output]
+    shape = next((tuple(tensor.shape) for tensor in made if isinstance(tensor, Tensor)), None)
+    if shape is None:
         return None
     if call.kind == "convolution" or call.name in _SECOND or "pool2d" in call.name:
         return 1
     if call.kind == "linear" or call.name in _LAST:
-        return output.ndim - 1
+        return len(shape) - 1
     source = next((s for s in call.sources if not s.fixed and s.channels is not None), None)
     if source is None or source.channels is None:
         return None
-    return _followed(call, source.channels, source.shape, given, tuple(output.shape))
+    return _followed(call, source.channels, source.shape, given, shape)
 
 
 def _followed(call: Call, channels: int, before: tuple[int, ...], given: Any, after: tuple[int, ...]) -> int | None:
-    if call.name == "permute" or call.name in _SWAPS:
+    if call.name in _SWAPS:
         return _moved(call.name, channels, len(before), given)
-    same = len(before) == len(after)
-    if same and (call.kind in _KEPT or call.name in _PARTS):
+    if len(before) == len(after) and call.kind != "product" and call.name not in _ARRANGES:
         return channels
+    if call.name in _TURNS:
+        return None
     if before[: channels + 1] == after[: channels + 1]:
         return channels
     is_last = channels == len(before) - 1 and before[-1:] == after[-1:]
@@ -56,4 +57,4 @@ def _moved(name: str, channels: int, dimensions: int, given: Any) -> int | None:
     args, named = given
     numbers = torch.empty(*range(1, dimensions + 1), device="meta")
     moved: Tensor = getattr(numbers, name)(*args[1:], **{k: v for k, v in named.items() if k not in {"input", "self"}})
-    return list(moved.shape).index(channels + 1)
+    return int(list(moved.shape).index(channels + 1))
