@@ -110,8 +110,7 @@ class Probe:
         needs = set(expanded(needs))
         keys = {key for need in needs for key in (need, *chain(need.source))}
         keys |= {key for need in needs for key in self.seconds.inside.get(need, ()) if isinstance(key, Need)}
-        if any(need.recorded for need in needs):
-            keys.add("operations")
+        keys |= {("operations", need.training) for need in needs if need.recorded}
         return sum(self.seconds.of.get(key, 0.0) for key in keys)
 
     def missing(self, needs: Iterable[Need]) -> int:
@@ -140,7 +139,7 @@ class Probe:
         if training in self.errors:
             raise self.errors[training]
         if training not in self._operations:
-            with neutral(self.x), self.seconds.spent_on("operations"):
+            with neutral(self.x), self.seconds.spent_on(("operations", training)):
                 try:
                     self._operations[training] = self._record(training)
                 except Exception as error:

@@ -227,9 +227,9 @@ class Operations:
             known.add(call)
             if call.kind == "pool" and _is_global(call):
                 return call, "input"
-            if call.has_channels_last and call.place >= 0:
-                raise NotApplicableError(f"the last feature map, of {call}, has its channels last (N, H, W, C)")
             if len(call.shape) == 4 and call.place >= 0 and sum(size > 1 for size in call.shape[1:]) > 1:
+                if call.has_channels_last:
+                    raise NotApplicableError(f"the last feature map, of {call}, has its channels last (N, H, W, C)")
                 return call, "output"
             if len(call.shape) == 3 and call.place >= 0:
                 raise NotApplicableError(

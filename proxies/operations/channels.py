@@ -34,9 +34,11 @@ def channel_dim(call: Call, given: Any, output: Any) -> int | None:
     if call.kind == "linear" or call.name in _LAST:
         return len(shape) - 1
     source = next((s for s in call.sources if not s.fixed and s.channels is not None), None)
-    if source is None or source.channels is None:
-        return None
-    return _followed(call, source.channels, source.shape, given, shape)
+    found = None
+    if source is not None and source.channels is not None:
+        found = _followed(call, source.channels, source.shape, given, shape)
+    wide = [dimension for dimension, size in enumerate(shape) if dimension and size > 1]
+    return wide[0] if found is None and len(wide) == 1 else found
 
 
 def _followed(call: Call, channels: int, before: tuple[int, ...], given: Any, after: tuple[int, ...]) -> int | None:

@@ -98,6 +98,12 @@ class Pass:
         return 0
 
     @property
+    def training(self) -> bool:
+        """Whether modules are in train mode."""
+        below = self.stands_on
+        return below is None or below.training
+
+    @property
     def stands_on(self) -> Pass | None:
         """The pass that has to run before this one, None if there is none."""
         return None
@@ -127,6 +133,11 @@ class Need:
     def source(self) -> Pass | None:
         """The pass that leaves the value, None if the value needs no pass."""
         return None
+
+    @property
+    def training(self) -> bool:
+        """Whether the network runs in train mode for it."""
+        return self.source is None or self.source.training
 
     @property
     def parts(self) -> tuple[Need, ...]:

@@ -212,7 +212,7 @@ class Running(Substituting):
         handles: list[RemovableHandle] = []
         try:
             for tap in taps:
-                with errors_kept(self.errors, tap):
+                with errors_kept(self.errors, tap), self.charged(tap):
                     places = tap.at(self.operations)
                     if isinstance(tap.of, Forward):
                         self.trace.taps[tap] = []
@@ -269,12 +269,16 @@ class Running(Substituting):
 
     def visit(self, tap: Tap, place: Place, activation: Tensor, reduce: Any) -> None:
         """Reduce an activation, or wait for its gradient."""
-        if isinstance(tap.of, Forward):
-            before, self.paused = self.paused, True
-            with errors_kept(self.errors, tap), self.charged(tap):
-                self.trace.taps[tap].append((place, reduce(activation.detach())))
-            self.paused = before
-            return
+        with self.charged(tap):
+            if isinstance(tap.of, Forward):
+                before, self.paused = self.paused, True
+                with errors_kept(self.errors, tap):
+                    self.trace.taps[tap].append((place, reduce(activation.detach())))
+                self.paused = before
+            else:
+                self._wait(tap, place, activation, reduce)
+
+    def _wait(self, tap: Tap, place: Place, activation: Tensor, reduce: Any) -> None:
         trace, errors, charged, source = self.trace, self.errors, self.charged, tap.of
 
         @contextlib.contextmanager

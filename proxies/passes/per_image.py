@@ -50,6 +50,11 @@ class PerImage(Pass):
         return 1
 
     @property
+    def training(self) -> bool:
+        """Whether modules are in train mode."""
+        return self.forward.training
+
+    @property
     def reads(self) -> frozenset[str]:
         """What the input is made from, gradients, and the labels if the objective does."""
         return self.forward.reads | {"gradients"} | ({"labels"} if self.objective.labels else set())
