@@ -13,4 +13,4 @@ def conv_count(operations: Operations = reads(OPERATIONS)) -> float:
     $$|\{l : l \text{ is a convolution}\}|$$
     """
     operations.covered("products", "the proxy counts all convolutions")
-    return float(len(operations.of_kinds("convolution")))
+    return float(len(operations.for_all_images(operations.of_kinds("convolution"))))

@@ -20,23 +20,23 @@ from .registry import reads, register
 
 def first_of_triples(operations: Operations) -> Sequence[Place]:
     """Return the first operation of every triple, the ReLU."""
-    return [first for first, _, _ in released_triples(tuple(operations.running))]
+    return [first for first, _, _ in released_triples(operations.of_triples)]
 
 
 def third_of_triples(operations: Operations) -> Sequence[Place]:
     """Return the third operation of every triple: a batch norm, or the ReLU of Conv-BatchNorm-ReLU."""
-    return [third for _, _, third in released_triples(tuple(operations.running))]
+    return [third for _, _, third in released_triples(operations.of_triples)]
 
 
 def convolution_of_triples(operations: Operations) -> Sequence[Call]:
     """Return the convolution of every triple, which may be its first or second operation."""
-    triples = released_triples(tuple(operations.running))
+    triples = released_triples(operations.of_triples)
     return [call for triple in triples for call in triple if call.kind == "convolution"]
 
 
 def first_of_conv_triples(operations: Operations) -> Sequence[Place]:
     """Return the convolution of every Conv-BatchNorm-ReLU triple."""
-    return [first for first, _, _ in conv_norm_relu(tuple(operations.running))]
+    return [first for first, _, _ in conv_norm_relu(operations.of_triples)]
 
 
 def mean(scores: list[float]) -> float:

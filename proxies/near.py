@@ -14,7 +14,8 @@ from .registry import reads, register
 
 def weighted_or_activation(operations: Operations) -> Sequence[Place]:
     """Return the layers, the norms with a weight and the activation functions."""
-    operations.covered("products", "the proxy reads all layers")
+    for what in ("products", "ReLUs", "norms"):
+        operations.covered(what, "the proxy reads all layers, norms and activations")
     return [
         call
         for call in operations.of_kinds("convolution", "linear", "norm", "activation")

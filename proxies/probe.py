@@ -221,7 +221,7 @@ class Probe:
         """
         if self.y is None:
             raise NotApplicableError("expected labels, got none: the proxy reads them")
-        labels = of.labels(self.y)
+        labels = of.labels(self.y.clone())  # a proxy that writes into them writes into its own
         if (lowest := int(labels.min())) < 0:
             raise BatchError(f"labels: expected 0 or more, got {lowest}")
         if classes is not None:
@@ -233,12 +233,17 @@ class Probe:
         if label >= classes:
             raise BatchError(f"labels: expected 0 to {classes - 1}, the classes of the network, got {label}")
 
-    def logits(self, output: object) -> Tensor:
-        """Return the output of the network if it is logits."""
-        if isinstance(output, Tensor) and output.ndim == 2:
+    def logits(self, output: object, images: int) -> Tensor:
+        """Return the output of the network for some images if it is logits."""
+        if isinstance(output, Tensor) and output.ndim == 2 and output.is_floating_point() and len(output) == images:
             return output
         items = output if isinstance(output, (tuple, list)) else (output,)
         shapes = [tuple(o.shape) if isinstance(o, Tensor) else type(o).__name__ for o in items]
+        if isinstance(output, Tensor) and output.ndim == 2:
+            raise NotApplicableError(
+                f"the network must return floating-point logits ({images}, classes), a row for each image; it returns "
+                f"{shapes[0]} {output.dtype}"
+            )
         raise NotApplicableError(f"the network must return logits (N, classes); it returns {shapes}: wrap it")
 
     def _record(self, training: bool) -> Operations:

@@ -286,7 +286,7 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
     except (torch.OutOfMemoryError, MemoryError) as error:
         status, message = "out_of_memory", one_line(str(error))
         bare(error)
-    except Exception as error:  # a failed network must not end the study
+    except (Exception, SystemExit) as error:  # a failed network must not end the study
         message = one_line(f"{type(error).__name__}: {error}")
         bare(error)
     message = message[:LONGEST_MESSAGE]
@@ -300,13 +300,18 @@ def _computed(probe: Probe, proxy: Proxy) -> float:
     Raises:
         ProxyError: The proxy returned no number, wrote into what it was given, or drew from a global generator.
     """
-    values = {name: probe.read(need) for name, need in proxy.given.items()}
+    # A list or a mapping is a copy: what the proxy takes out of it, its neighbours still find.
+    values = {name: _copied(probe.read(need)) for name, need in proxy.given.items()}
+    own = [*probe.places.parameters.values(), *probe.places.buffers.values()]
+    of_network = list(map(_version, own))
     tensors = list(tensors_in(values))
     versions = [tensor._version for tensor in tensors]
     before = random_state()
     with random_state_kept():
         result: Any = proxy.function(**values)
         drew = random_state() != before
+    if list(map(_version, own)) != of_network:
+        raise ProxyError("the proxy wrote into the network, which now has other weights: work on what passes leave")
     if any(tensor._version != version for tensor, version in zip(tensors, versions, strict=True)):
         probe.drop(proxy.needs)
         raise ProxyError("the proxy wrote into a tensor that it was given: work on a copy, as in `w = w.clone()`")
@@ -317,6 +322,14 @@ def _computed(probe: Probe, proxy: Proxy) -> float:
     if isinstance(result, bool) or not isinstance(result, (int, float, np.number)):
         raise ProxyError(f"the proxy returned {type(result).__name__}, expected a number")
     return float(result)
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version  # those of inference mode count no writes
+
+
+def _copied(value: Any) -> Any:
+    return type(value)(value) if type(value) in {list, dict} else value
 
 
 def _note(probe: Probe, proxy: Proxy, value: float) -> str:

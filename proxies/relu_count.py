@@ -13,4 +13,4 @@ def relu_count(operations: Operations = reads(OPERATIONS)) -> float:
     $$|\{l : l \text{ is a ReLU}\}|$$
     """
     operations.covered("ReLUs", "the proxy counts all ReLUs")
-    return float(sum(call.relu for call in operations.running))
+    return float(len(operations.for_all_images(call for call in operations.running if call.relu)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from torch import Tensor, nn
 
+from ..errors import BatchError
 from . import AGGREGATES, PROXIES
 from .aggregate import only_proxies, split
 from .registry import Card, Score, score_all
@@ -35,8 +36,22 @@ def score(
         >>> zcbench.score(net, torch.ones(2, 3, 2, 2), proxies=["params"])["params"].value
         39.0
     """
-    chosen = only_proxies(PROXIES if proxies is None else proxies)
+    _check(net, x, y)
+    chosen = only_proxies(PROXIES if proxies is None else _named(proxies))
     return {s.proxy: s for s in score_all(net, x, y, chosen, seed=seed)}
+
+
+def _named(proxies: Iterable[str]) -> Iterable[str]:
+    return [name.strip() for name in proxies.split(",")] if isinstance(proxies, str) else proxies
+
+
+def _check(net: object, x: object, y: object) -> None:
+    """Require the kinds of things that networks are scored with; their shapes are checked later."""
+    if not isinstance(net, nn.Module):
+        raise BatchError(f"network: expected a torch.nn.Module, got {type(net).__name__}")
+    for name, value in (("images", x), ("labels", y)):
+        if not isinstance(value, Tensor) and (name == "images" or value is not None):
+            raise BatchError(f"{name}: expected a tensor, got {type(value).__name__}: use torch.as_tensor")
 
 
 def rank(
@@ -59,7 +74,9 @@ def rank(
     Raises:
         UnknownNameError: There is no proxy or aggregate of that name.
     """
-    names = list((*PROXIES, *AGGREGATES) if proxies is None else proxies)
+    for net in nets.values():
+        _check(net, x, y)
+    names = list((*PROXIES, *AGGREGATES) if proxies is None else _named(proxies))
     computed, aggregates = split(names)
     scores = [{s.proxy: s.value for s in score_all(net, x, y, computed, seed=seed)} for net in nets.values()]
     values = {proxy.name: np.array([of_net[proxy.name] for of_net in scores]) for proxy in computed}

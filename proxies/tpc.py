@@ -22,7 +22,8 @@ def tpc(operations: Operations = reads(OPERATIONS)) -> float:
         NotApplicableError: The network has no convolution.
     """
     operations.covered("products", "the proxy reads all convolutions")
-    convolutions = [call for call in operations.running if call.name in {"conv2d", "conv_transpose2d"}]
+    found = (call for call in operations.running if call.name in {"conv2d", "conv_transpose2d"})
+    convolutions = operations.for_all_images(found)
     if not convolutions:
         raise NotApplicableError("the network has no convolution")
     return sum(_complexity(convolution) for convolution in convolutions)

@@ -227,7 +227,7 @@ def _triples(collection: str, operations: Operations) -> list[Triple]:
         if triples := operations.flow_triples:
             return triples
         raise NotApplicableError(NO_TRIPLE)
-    return (released_triples if collection == "rcb" else conv_norm_relu)(tuple(operations.running))
+    return (released_triples if collection == "rcb" else conv_norm_relu)(operations.of_triples)
 
 
 @functools.cache  # taps are equal only if their functions are identical

@@ -15,6 +15,7 @@ from typing import NoReturn
 from torch import Tensor, nn
 
 from ...errors import NotApplicableError
+from .rules import REDUCTIONS
 
 #: Number of images that a network is recorded on.
 IMAGES = 2
@@ -138,6 +139,7 @@ class Operations:
         defined: Names of all parameters and buffers, in order of definition.
         buffers: Names of the buffers.
         used: Names of the parameters that any operation on images used.
+        replaced: Names of the parameters that weights are computed from: a pass takes the computed weights instead.
     """
 
     calls: tuple[Call, ...]
@@ -147,6 +149,7 @@ class Operations:
     defined: tuple[str, ...]
     buffers: frozenset[str]
     used: frozenset[str]
+    replaced: frozenset[str] = frozenset()
 
     @property
     def running(self) -> Iterator[Call]:
@@ -187,10 +190,23 @@ class Operations:
         self.covered("norms", "the proxy reads all weights")
         norms = {call.weight for call in self.of_kinds("norm") if call.weight in self.defined}
         layers = [layer.name for layer in self.weights]
+        if not norms and not layers:
+            _lacks("a weight")
         return (
             *sorted({*norms, *layers} & {*self.defined}, key=self.defined.index),
             *(name for name in layers if name not in self.defined),
         )
+
+    @property
+    def of_triples(self) -> tuple[Call, ...]:
+        """The calls among which triples of ReLU, convolution and batch norm are found.
+
+        Raises:
+            NotApplicableError: One of them cannot be seen.
+        """
+        for what in ("products", "ReLUs", "norms"):
+            self.covered(what, "the proxy reads triples of ReLU, convolution and batch norm")
+        return tuple(self.running)
 
     def of_kinds(self, *kinds: str) -> tuple[Call, ...]:
         """Return the calls of some kinds, in the order in which they ran."""
@@ -227,11 +243,17 @@ class Operations:
             known.add(call)
             if call.kind == "pool" and _is_global(call):
                 return call, "input"
-            if len(call.shape) == 4 and call.place >= 0 and sum(size > 1 for size in call.shape[1:]) > 1:
+            is_part = call.name in REDUCTIONS and call.shape != call.seen  # of a pooling in two steps
+            if (
+                len(call.shape) == 4
+                and call.place >= 0
+                and not is_part
+                and sum(size > 1 for size in call.shape[1:]) > 1
+            ):
                 if call.has_channels_last:
                     raise NotApplicableError(f"the last feature map, of {call}, has its channels last (N, H, W, C)")
                 return call, "output"
-            if len(call.shape) == 3 and call.place >= 0:
+            if len(call.shape) == 3 and call.place >= 0 and not is_part:
                 raise NotApplicableError(
                     f"the logits come from a sequence {call.shape[1:]} of {call}, not from a feature map (N, C, H, W)"
                 )
@@ -246,6 +268,17 @@ class Operations:
     def is_by_image(self, call: Call) -> bool:
         """Tell whether the first dimension of an output is that of the images, or of the tiles that they consist of."""
         return call.shape[:1] in {(IMAGES,), (self.rows,)}
+
+    def for_all_images(self, calls: Iterable[Call]) -> tuple[Call, ...]:
+        """Return calls, each of which must run once for all images, so that their number is that of the network.
+
+        Raises:
+            NotApplicableError: A call runs for a part of the images.
+        """
+        found = tuple(calls)
+        if part := next((call for call in found if not self.is_by_image(call)), None):
+            raise NotApplicableError(f"{part} runs for a part of the images, so the number of calls depends on theirs")
+        return found
 
     @property
     def about_the_head(self) -> str:
@@ -308,7 +341,7 @@ class Operations:
         """
         found: dict[Call, tuple[Call, Call]] = {}
         triples: list[Triple] = []
-        for call in self.running:
+        for call in self.of_triples:
             before = next((s for s in call.sources if not s.fixed), None)
             if call.name.startswith("conv2d") and before is not None:
                 if before.relu:

@@ -94,14 +94,23 @@ def _from_zero(given: Named) -> bool:
     return bool(given.get("min_val", -1.0) == 0 and given.get("max_val", 1.0) > 0)
 
 
+def _is_zero(value: object) -> bool:
+    if isinstance(value, Tensor):
+        nonzero = bool(value.any())
+        return value.numel() > 0 and not nonzero and not value.requires_grad
+    return type(value) in {int, float} and value == 0
+
+
 def _clamped(given: Named) -> bool:
-    lowest = given.get("min")
-    return isinstance(lowest, (int, float)) and lowest == 0
+    return _is_zero(given.get("min"))
 
 
 def _above_zero(given: Named) -> bool:
-    other = given.get("other")
-    return isinstance(other, Tensor) and not bool(other.any())
+    return isinstance(given.get("other"), Tensor) and _is_zero(given["other"])
+
+
+def _without_slope(given: Named) -> bool:
+    return bool(given.get("negative_slope", 0.01) == 0)
 
 
 def _thresholded(given: Named) -> bool:
@@ -145,10 +154,11 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("clamp", "clip"), _CLAMP),
     "clamp_min": _CLAMP,
     **dict.fromkeys(("maximum", "max"), Rule("activation", ("input", "other"), relu=_above_zero)),
+    "leaky_relu": Rule("activation", ("input", "negative_slope", "inplace"), relu=_without_slope),
     **dict.fromkeys(("threshold", "_threshold"), _THRESHOLD),  # torch defines `threshold` under its second name
     **dict.fromkeys(
         (
-            *("leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "hardswish", "hardsigmoid", "sigmoid"),
+            *("elu", "selu", "celu", "gelu", "silu", "mish", "hardswish", "hardsigmoid", "sigmoid"),
             *("tanh", "softplus", "prelu", "rrelu", "glu", "logsigmoid"),
             *("softsign", "tanhshrink", "hardshrink", "softshrink"),
         ),
@@ -206,8 +216,21 @@ BACKEND: dict[str, frozenset[str]] = {
         }
     ),
 }
-#: Operations by which norms are written by hand.
-BY_HAND = frozenset({"rsqrt", "var", "std", "var_mean", "std_mean", "normalize", "norm", "vector_norm"})
+#: Operations by which norms are written by hand; `pow` only with these exponents.
+BY_HAND = frozenset({"rsqrt", "sqrt", "var", "std", "var_mean", "std_mean", "normalize", "norm", "vector_norm"})
+ROOTS = frozenset({0.5, -0.5})
+#: Operations by which ReLUs are written by hand, whatever else they are given, with two tensors, or with a zero.
+_RELU_BY_HAND = frozenset({"abs", "heaviside", "gt", "ge", "lt", "le", "__gt__", "__ge__", "__lt__", "__le__"})
+_RELU_OF_TWO = frozenset({"minimum", "min", "fmin", "fmax"})
+_RELU_WITH_ZERO = frozenset({"where", "masked_fill", "masked_scatter"})
+#: Functions that read no more of a tensor than its shape.
+SHAPED = frozenset(
+    {*(f"{kind}_like" for kind in ("zeros", "ones", "full", "empty")), "new_zeros", "new_ones", "new_full"}
+)
+#: Products of scalars.
+TIMES = frozenset({"mul", "multiply", "__mul__", "__rmul__", "__imul__"})
+#: Functions that add up or average along some dimensions.
+REDUCTIONS = frozenset({"mean", "sum", "amax", "nanmean"})
 
 
 def plain_name(func: Callable[..., Any]) -> str:
@@ -221,6 +244,14 @@ def rule_of(func: Callable[..., Any]) -> Rule | None:
     if func is torch.batch_norm:  # not the function of torch.nn.functional: its arguments have another order
         return None
     return RULES.get(plain_name(func))
+
+
+def may_be_relu(name: str, values: Args) -> bool:
+    """Tell whether a function without a rule may be a part of a ReLU that is written by hand."""
+    if name in _RELU_WITH_ZERO:
+        return any(map(_is_zero, values[1:]))
+    two = sum(isinstance(value, Tensor) for value in values) > 1
+    return name in _RELU_BY_HAND or (name in _RELU_OF_TWO and two)
 
 
 def writes(func: Callable[..., Any], args: Args, named: Named) -> Tensor | None:

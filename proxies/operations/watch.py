@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,10 +12,25 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...errors import NotApplicableError
 from .attention import attention_in_parts, is_plain_attention
 from .calls import Call, Layer, ModuleCall, Operations
 from .channels import channel_dim
-from .rules import BACKEND, BY_HAND, FORMS_OF_RELU, VIEWS, Args, Named, Rule, plain_name, rule_of
+from .rules import (
+    BACKEND,
+    BY_HAND,
+    FORMS_OF_RELU,
+    ROOTS,
+    SHAPED,
+    TIMES,
+    VIEWS,
+    Args,
+    Named,
+    Rule,
+    may_be_relu,
+    plain_name,
+    rule_of,
+)
 
 #: Attribute by which a tensor remembers the call that made it.
 _MADE_BY = "_zcbench_call"
@@ -89,6 +104,7 @@ class Recorder(Watch):
         """Record a call that has a rule."""
         given = rule.bind(args, named)
         tensors = _tensors((args, named))
+        self._check(tensors, plain_name(func))
         output = self._run(func, args, named, accounted=True)
         call = self._made(rule.kind, func, _sources(tensors), output, place)
         self.calls.append(call)
@@ -106,10 +122,12 @@ class Recorder(Watch):
     def unruled(self, func: Function, args: Args, named: Named) -> Any:
         """Record a call that has no rule."""
         name = plain_name(func)
-        sources = _sources(_tensors((args, named)))
+        tensors = _tensors((args, named))
+        self._check(tensors, name)
+        sources = _sources(tensors)
         fixed = bool(sources) and all(source.fixed for source in sources)
-        if name in BY_HAND and not fixed:
-            self._not_covered("norms", name)
+        if not fixed:
+            self._by_hand(name, args, named, tensors)
         before, self.running = self.running, name
         output = self._run(func, args, named, accounted=fixed or name in BY_HAND)
         self.running = before
@@ -118,6 +136,33 @@ class Recorder(Watch):
             if not call.fixed:
                 call.channels = channel_dim(call, (args, named), output)
         return output
+
+    def _check(self, tensors: Sequence[Tensor], name: str) -> None:
+        """Refuse a trainable tensor that is none of the network's own: passes would neither see nor keep it.
+
+        Raises:
+            NotApplicableError: The tensor is no parameter of the network.
+        """
+        if any(t.is_leaf and t.requires_grad and _MADE_BY not in t.__dict__ for t in tensors):
+            raise NotApplicableError(
+                f"{name} reads a trainable tensor that is no parameter of the network, such as one of a module in a "
+                "plain list: use nn.ModuleList or nn.Parameter"
+            )
+        if torch._C._functorch.peek_interpreter_stack() is not None:  # shapes are those of one example
+            for what in BACKEND:
+                self._not_covered(what, f"{name} under vmap")
+
+    def _by_hand(self, name: str, args: Args, named: Named, tensors: Sequence[Tensor]) -> None:
+        """Note operations by which norms, ReLUs and products with parameters are written out."""
+        if name in BY_HAND or (name in {"pow", "__pow__"} and len(args) > 1 and args[1] in ROOTS):
+            self._not_covered("norms", name)
+        moving = [t for t in tensors if t.is_floating_point() and not made_by(t).fixed]
+        if moving and may_be_relu(name, (*args, *named.values())):
+            self._not_covered("ReLUs", name)
+        if name in TIMES:
+            weights = [t for t in tensors if (source := made_by(t)).fixed and source.weighted]
+            if any(sum(size > 1 for size in t.shape) > 1 for t in weights):
+                self._not_covered("products", f"{name} with a matrix of parameters")
 
     def _run(self, func: Function, args: Args, named: Named, *, accounted: bool) -> Any:
         if not accounted:
@@ -137,7 +182,7 @@ class Recorder(Watch):
             place,
             tuple(tensors[0].shape) if tensors else (),
             sources=sources,
-            fixed=all(source.fixed for source in sources),
+            fixed=name in SHAPED or all(source.fixed for source in sources),
             weighted=any(source.weighted for source in sources),
         )
         for tensor in tensors if kind != "skip" else []:  # a skip gives the tensor itself
@@ -152,9 +197,12 @@ class Recorder(Watch):
 
     def _describe(self, call: Call, rule: Rule, given: Named, output: Any) -> None:
         if rule.relu is not None:
-            call.relu = rule.relu(given)
+            other = given.get("other")
+            call.relu = rule.relu(given) and not (isinstance(other, Tensor) and not made_by(other).fixed)
             if call.name in FORMS_OF_RELU and not call.relu:
                 call.kind = "other"
+                if rule.bind((), given).get("max") == 0 or call.name in {"maximum", "max"}:
+                    self._not_covered("ReLUs", call.name)
         if rule.products is not None:
             try:
                 call.products = rule.products(given, output)
@@ -271,6 +319,7 @@ class Recorder(Watch):
             tuple(order),
             frozenset(order) - self.net.parameters.keys(),
             frozenset(self.used),
+            frozenset().union(*(self.origins[name] for name, (_, value) in layers if value is not None)),
         )
 
 

@@ -70,7 +70,7 @@ class Backward(Pass):
         parameters = {k: v for k, v in trace.parameters.items() if v.requires_grad} if "parameters" in of else {}
         leaves = [*parameters.values(), *([trace.inputs[0]] if "input" in of else [])]
         gradients: list[Tensor | None] = [None] * len(leaves)
-        if values.requires_grad:
+        if values.requires_grad and leaves:
             trace.running = self
             keep = probe.is_pending(self.forward, self)
             try:
@@ -162,6 +162,8 @@ class LayerGradients(Gradient):
         trace: Trace = probe.result(forward)
         given = probe.places.parameters
         pairs = []
+        if not trace.weights:
+            raise NotApplicableError("the network lacks a convolution or linear map with a weight")
         for name, used in trace.weights.items():
             # A network may have written into its weight before it used it.
             same = name not in given or forward.init != "given" or torch.equal(used, given[name])

@@ -80,7 +80,7 @@ class Host(Protocol):
     def check_label(self, label: int, classes: int) -> None:
         """Require that a label is the index of an output."""
 
-    def logits(self, output: object) -> Tensor:
+    def logits(self, output: object, images: int) -> Tensor:
         """Return the output of the network if it is logits."""
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ...errors import NotApplicableError
+from ...errors import NotApplicableError, ProxyError
 from ..operations.calls import Call, Operations
 from ..operations.isolation import given_random_state
 from ..operations.rules import Args, Named, Rule, plain_name, writes
@@ -81,10 +81,21 @@ class Forward(Pass):
                 x = self.input(probe, made).requires_grad_(self.graph)
                 trace.inputs.append(x)
                 # A network may write into its input, which must not be a leaf of the graph.
-                logits = probe.logits(made.run(partial(watch.run, probe.net), x.clone()))
+                with self._in_dtype():
+                    logits = probe.logits(made.run(partial(watch.run, probe.net), x.clone()), len(x))
                 trace.outputs.append(finite(f"the output on {made}", logits))
                 probe.forwards += 1
         return trace
+
+    @contextlib.contextmanager
+    def _in_dtype(self) -> Iterator[None]:
+        """Say so when a network casts to a dtype of its own, which does not meet that of the pass."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.dtype is None or ("dtype" not in str(error) and "type (" not in str(error)):
+                raise
+            raise NotApplicableError(f"the network does not run in {self.dtype} ({str(error)[:100]})") from None
 
     def state(self, probe: Host, operations: Operations) -> dict[str, Tensor]:
         """Return the tensors of the network by name, initialised."""
@@ -268,13 +279,25 @@ class Running(Substituting):
         return written
 
     def visit(self, tap: Tap, place: Place, activation: Tensor, reduce: Any) -> None:
-        """Reduce an activation, or wait for its gradient."""
+        """Reduce an activation, or wait for its gradient.
+
+        Raises:
+            ProxyError: The reduction wrote into the activation, so what follows in this pass is wrong.
+        """
         with self.charged(tap):
             if isinstance(tap.of, Forward):
                 before, self.paused = self.paused, True
+                version = activation._version
                 with errors_kept(self.errors, tap):
                     self.trace.taps[tap].append((place, reduce(activation.detach())))
                 self.paused = before
+                if activation._version != version:
+                    name = getattr(tap.reduce, "__name__", tap.reduce)
+                    raise ProxyError(f"the reduction {name} of a tap wrote into an activation: work on a copy")
+            elif not torch.is_grad_enabled():
+                self.errors[tap] = NotApplicableError(
+                    f"{place} runs where gradients are switched off: under torch.no_grad, or in an autograd.Function"
+                )
             else:
                 self._wait(tap, place, activation, reduce)
 

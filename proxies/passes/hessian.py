@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...errors import NotApplicableError
 from .backward import Backward
 from .forward import Trace
 
@@ -24,6 +25,8 @@ class HessianProduct(Backward):
     def differentiate(self, trace: Trace, values: Tensor, leaves: list[Tensor], keep: bool) -> list[Tensor | None]:
         """Return the product for every leaf."""
         weights = list(trace.weights.values())
+        if not weights:
+            raise NotApplicableError("the network lacks a convolution or linear map with a weight")
         first: Sequence[Tensor | None] = torch.autograd.grad(values, weights, create_graph=True, allow_unused=True)
         product = sum(((g.detach() * g).sum() for g in first if g is not None), values.new_zeros(()))
         if not product.requires_grad:

@@ -65,7 +65,10 @@ class PerImage(Pass):
         operations = probe.operations(forward.training)
         x = forward.input(probe, forward.inputs[0])
         state = forward.state(probe, operations)
-        names = [name for name in state if name not in operations.buffers]
+        # A parameter that a weight is computed from changes nothing: the pass takes the computed weight.
+        names = [name for name in state if name not in operations.buffers and name not in operations.replaced]
+        if not names:
+            raise NotApplicableError("the network has no parameters")
         y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         if objective.labels:
             y = probe.labels(forward.inputs[0])
@@ -83,7 +86,7 @@ class PerImage(Pass):
             # A network that counts its batches may not write into what it shares with other images.
             watch.state = state | whole | {name: state[name].clone() for name in operations.buffers}
             with probe.places.given(watch.state, forward.training):
-                logits = probe.logits(watch.run(probe.net, image[None]))
+                logits = probe.logits(watch.run(probe.net, image[None]), 1)
             if objective.labels:
                 probe.check_label(highest, logits.shape[1])
             return objective(logits, label[None])
@@ -135,8 +138,6 @@ class PerImage(Pass):
                 except torch.OutOfMemoryError:
                     raise
                 except RuntimeError as error:
-                    if "vmap" not in str(error) and "functorch" not in str(error):
-                        raise
                     reason = str(error).split(".", maxsplit=1)[0][:200]
         raise NotApplicableError(f"the network cannot be differentiated image by image ({reason})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from ...errors import NotApplicableError, NotFiniteError
 from ..operations.calls import Call, Operations
 from .core import Host, Need, Pass
 
+E = TypeVar("E", bound=BaseException)
 #: Where a tap is: a call of an operation, or the name of a module.
 Place = Call | str
 #: The places of a tap in the order in which they ran, each with what the reduction returned.
@@ -69,7 +70,8 @@ def maps(operations: Operations) -> Sequence[Place]:
 
     The linear maps of a network without convolutions count too. Sums and concatenations do not.
     """
-    operations.covered("products", "the proxy reads all feature maps")
+    for what in ("products", "ReLUs", "norms"):
+        operations.covered(what, "the proxy reads all feature maps")
     return operations.of_kinds("convolution", "linear", "norm", "activation", "pool", "pad", "skip")
 
 
@@ -147,7 +149,7 @@ def errors_kept(errors: dict[Any, Exception], key: Any) -> Iterator[None]:
         errors[key] = bare(error)
 
 
-def bare(error: Exception) -> Exception:
+def bare(error: E) -> E:
     """Return an error without its frames, which would keep all activations in memory."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)
