@@ -47,7 +47,9 @@ def load(files: Sequence[str] | Sequence[Path] = ()) -> None:
 
 
 def _import(path: Path, file: str | Path) -> None:
-    if not path.is_file() or path.suffix != ".py" or not path.stem.isidentifier():
+    if not path.is_file():
+        raise ConfigError(f"include: expected a Python file, got {file}, which does not exist")
+    if path.suffix != ".py" or not path.stem.isidentifier():
         raise ConfigError(f"include: expected a Python file whose name is an identifier, got {file}")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))

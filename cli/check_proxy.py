@@ -69,7 +69,8 @@ def main(parsed: Sequence[Namespace]) -> int:
         reports.append(check(proxy, networks, x, batch.y, seed=given.seed, counted=progress.update))
         progress.close()
     accuracies = _accuracies(space, images.task.name, given.accuracy, indices)
-    found = [_summary(report, accuracies) for report in reports]
+    sizes = [space.params(space.architecture(index), images.task) for index in indices]
+    found = [_summary(report, accuracies, sizes) for report in reports]
     if given.json:
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
@@ -92,7 +93,7 @@ def _accuracies(space: Space, task: str, which: str, indices: Sequence[int]) -> 
     return None
 
 
-def _summary(report: Report, accuracies: tuple[str, list[float]] | None) -> dict[str, Any]:
+def _summary(report: Report, accuracies: tuple[str, list[float]] | None, sizes: Sequence[int]) -> dict[str, Any]:
     import numpy as np
 
     from ..bench.stats.coefficients import kendall, spearman
@@ -108,12 +109,14 @@ def _summary(report: Report, accuracies: tuple[str, list[float]] | None) -> dict
         label, truth = accuracies
         sign = 1.0 if PROXIES[report.proxy].direction == "higher" else -1.0
         values = sign * np.array([score.value for score in report.scores])
+        params = np.asarray(sizes, dtype=np.float64)
         scored = np.isfinite(values) & np.isfinite(truth)
         if scored.sum() >= LEAST:
             summary["accuracy"] = label
             summary["tau"] = _number(kendall(values[scored], np.asarray(truth)[scored]))
             summary["rho"] = _number(spearman(values[scored], np.asarray(truth)[scored]))
             summary["ranked"] = int(scored.sum())
+            summary["tau_of_params"] = _number(kendall(params[scored], np.asarray(truth)[scored]))
     return summary
 
 
@@ -124,10 +127,18 @@ def _number(value: Any) -> float | None:
 
 
 def _print(summary: dict[str, Any]) -> None:
-    shown = table("check", "result", title=f"{summary['proxy']} on {summary['networks']} networks")
+    shown = table("result", "check", title=f"{summary['proxy']} on {summary['networks']} networks")
     for finding in summary["findings"]:
-        shown.add_row(finding["check"], finding["fault"] or "holds")
+        shown.add_row("fault" if finding["fault"] else "holds", finding["check"])
     show(shown)
+    for finding in summary["findings"]:
+        if finding["fault"]:
+            print(f"{finding['check']}: {finding['fault']}")
     if summary.get("tau") is not None:
         accuracy, ranked = summary["accuracy"], summary["ranked"]
-        print(f"tau {summary['tau']:.3f}, rho {summary['rho']:.3f} with {accuracy} on {ranked} networks")
+        print(
+            f"Kendall's tau {summary['tau']:.2f} with {accuracy} on {ranked} networks; the number of parameters has "
+            f"{summary['tau_of_params']:.2f}. So few networks say little: zcbench run gives intervals."
+        )
+    elif not summary["faults"]:
+        print(f"no correlation: expected {LEAST} or more networks with a score and an accuracy")

@@ -157,6 +157,8 @@ def _config_first(arguments: list[str], start: int) -> tuple[list[str], bool]:
             rest.append(word)
     if len(found) > 1:
         raise ConfigError(f"config: expected one configuration, got {len(found)}")
+    if (count := sum(word.partition("=")[0] == "--include" for word in rest)) > 1:
+        raise ConfigError(f"include: expected one list, got {count}: use --include one.py,two.py")
     return [*rest[:start], *(found[0] if found else []), *rest[start:]], bool(found)
 
 

@@ -61,16 +61,17 @@ def main(parsed: Sequence[Namespace]) -> int:
     batch = images.probe_batch(given.batch_size, given.seed)
     x = batch.x.contiguous(memory_format=memory_format)
     scores = score_all(net, x, batch.y, proxies, seed=given.seed)
+    failed = int(any(s.status == "error" for s in scores))
     if given.json:
         values = [vars(s) | {"value": s.value if s.status == "ok" else None} for s in scores]
         print(json.dumps({"batch_hash": batch.hash, "seed": given.seed, "scores": values}, indent=1))
-        return 0
+        return failed
     title = f"batch {given.batch_size} of {images.name}"
     shown = table("proxy", "score", "status", "ms", title=title)
     for s in scores:
         shown.add_row(s.proxy, f"{s.value:.6g}", f"{s.status} {s.message}".strip(), f"{1000 * s.wall_s:.1f}")
     show(shown)
-    return 0
+    return failed
 
 
 def _network(given: Namespace, images: ImageDataModule) -> tuple[nn.Module, torch.memory_format]:

@@ -189,8 +189,8 @@ def register(
     defaults.
 
     Raises:
-        ProxyError: A parameter has no default, or the function takes a probe, as before version 0.2.
-        ValueError: The name is taken.
+        ProxyError: A parameter has no default, or the function takes a probe, as before version 0.2; or the name is
+            taken.
     """
     if old:
         raise ProxyError(
@@ -203,8 +203,10 @@ def register(
             if parameter.default is parameter.empty:
                 raise ProxyError(
                     f"proxy '{name}': expected a default for the parameter {parameter.name} that says what it is "
-                    f"given, got none: write `{parameter.name}: Layers = reads(LOSS)`"
+                    "given, got none: a proxy gets what it reads of a network, as in `layers: Layers = reads(LOSS)`"
                 )
+            if isinstance(parameter.default, Need):
+                raise ProxyError(f"proxy '{name}': expected `{parameter.name} = reads(...)`, got no reads around it")
         proxy = Proxy(
             name=name,
             function=function,
@@ -215,6 +217,8 @@ def register(
             least_images=least_images,
             note=note,
         )
+        if name in PROXIES:
+            raise ProxyError(f"proxy '{name}': expected a new name, got that of another proxy: choose another")
         PROXIES.add(name, proxy)
         return function
 
@@ -278,7 +282,7 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
             raise NotApplicableError(f"expected {proxy.least_images} images or more, got {len(probe.x)}")
         value = _computed(probe, proxy)
         status = "ok" if math.isfinite(value) else repr(value)
-        message = _note(probe, proxy, value) if status == "ok" else ""
+        message = _note(probe, proxy, value) if status == "ok" else "the definition gives no finite number here"
     except NotApplicableError as error:
         status, message = "not_applicable", one_line(str(error))
     except NotFiniteError as error:

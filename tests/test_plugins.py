@@ -63,7 +63,7 @@ def test_installed_packages_are_found_by_their_entry_point(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("absent.py", None, "expected a Python file whose name is an identifier, got "),
+        ("absent.py", None, "expected a Python file, got "),
         ("space.txt", "", "expected a Python file"),
         ("my-space.py", "", "expected a Python file whose name is an identifier"),
         ("json.py", "", "has the name of another module .*: rename the file"),

@@ -25,6 +25,8 @@ from ..proxies.registry import Score, score_all
 SIZE, CLASSES = 64, 10
 #: Proxies that take a pass per image, or gradients of every image.
 SLOW = ("fisher_trace", "gradsign", "hnas", "hnas.as_released", "ntk_condition", "ntk_condition.eval", "ntk_trace")
+#: What a cell shows for a status, or for a proxy that was left out.
+CELLS = {"ok": "✓", "inf": "∞", "-inf": "-∞", "nan": "nan", "": "·", "error": "**error**"}
 #: Parameters above which the slow proxies are left out.
 LARGE = 6_000_000
 
@@ -34,9 +36,9 @@ What every proxy says of architectures of torchvision and timm, with drawn weigh
 of {size} x {size} pixels. `python -m zcbench.tools.zoo > docs/zoo.md` makes this page, and a test keeps some of its
 columns.
 
-✓ means that there is a score (finite or not). A letter gives the reason why there is none. A dot means that the proxy
-was left out, since it takes minutes on a network of more than {large} million parameters. Columns have the numbers of
-the list.
+✓ means that there is a finite score; ∞ or nan means that the definition gives that. A letter gives the reason why there
+is none. A dot means that the proxy was left out, since it takes minutes on a network of more than {large} million
+parameters. Columns have the numbers of the list.
 """
 
 
@@ -128,33 +130,29 @@ def scores(net: nn.Module) -> dict[str, Score]:
 
 
 def column(net: nn.Module) -> dict[str, str]:
-    """Return for every proxy `ok`, `error`, or the reason why it is not applicable; empty if it was left out."""
+    """Return for every proxy its status, or the reason why it is not applicable; empty if it was left out."""
     found = {
-        name: score.message if score.status == "not_applicable" else "error" if score.status == "error" else "ok"
-        for name, score in scores(net).items()
+        name: score.message if score.status == "not_applicable" else score.status for name, score in scores(net).items()
     }
     return {name: found.get(name, "") for name in PROXIES}
 
 
 def page(columns: Mapping[str, Mapping[str, str]]) -> str:
     """Return the page."""
-    reasons = dict.fromkeys(
-        general(text) for of in columns.values() for text in of.values() if text not in {"ok", "error", ""}
-    )
+    reasons = dict.fromkeys(general(text) for of in columns.values() for text in of.values() if text not in CELLS)
     names = (first + second for first in ("", *string.ascii_lowercase) for second in string.ascii_lowercase)
     letters = dict(zip(reasons, names, strict=False))
-    cell = {"ok": "✓", "": "·", "error": "**error**"}
     lines = [_INTRO.format(classes=CLASSES, size=SIZE, large=LARGE // 1_000_000)]
     lines += [f"{place}. {name}" for place, name in enumerate(columns, start=1)]
     lines += ["", "| proxy | " + " | ".join(map(str, range(1, len(columns) + 1))) + " |"]
     lines += ["| --- |" + " :-: |" * len(columns)]
     for proxy in PROXIES:
         texts = [of[proxy] for of in columns.values()]
-        cells = [cell[text] if text in cell else letters[general(text)] for text in texts]
+        cells = [CELLS[text] if text in CELLS else letters[general(text)] for text in texts]
         lines.append(f"| `{proxy}` | " + " | ".join(cells) + " |")
     lines += ["", "Reasons, with the operation of the first architecture that has them:", ""]
     first: dict[str, str] = {}
-    for text in (text for of in columns.values() for text in of.values() if text not in cell):
+    for text in (text for of in columns.values() for text in of.values() if text not in CELLS):
         first.setdefault(general(text), text)
     lines += [f"- **{letters[reason]}**: {first[reason]}" for reason in reasons]
     return "\n".join(lines) + "\n"

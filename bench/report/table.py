@@ -26,26 +26,29 @@ _HEAD = """\
 
 
 def terminal(rankings: Sequence[Ranking], label: str) -> Table:
-    """Lay out the rankings of one study in at most 100 columns, under the accuracy in words."""
+    """Lay out the rankings of one study under the accuracy in words; with one batch size, in at most 80 columns."""
     first = rankings[0]
     pools = sorted({f"{r.proxy} ranks the pool of {r.pool}" for r in rankings if r.pool})
+    sizes = {r.batch_size for r in rankings}
+    seeds = " ".join(map(str, first.seeds))
+    batch = f", batch {first.batch_size}" if len(sizes) == 1 and first.batch_size else ""
     table = Table(
-        title=f"{first.space} on {first.dataset}: {first.networks} networks, seed {' '.join(map(str, first.seeds))}",
+        title=f"{first.space} on {first.dataset}: {first.networks} networks, seed {seeds}{batch}",
         caption=f"{first.accuracy}: {label}\n"
-        f"τ top: among the top 10 % by accuracy | by score; ms/net: alone, on {first.device}"
+        f"τ top: among the top 10 % by accuracy | by score; ms: per network, alone, on {first.device}"
         + "".join(f"\n{pool}" for pool in pools),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
     )
     table.add_column("proxy", no_wrap=True)
-    for title in ("batch", "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top", "cover", "ms/net"):
+    for title in (*(() if batch else ("batch",)), "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top", "cover", "ms"):
         table.add_column(title, justify="right", no_wrap=True)
     for r in rankings:
         c = r.correlation
         table.add_row(
             r.proxy,
-            str(r.batch_size),
+            *(() if batch else (str(r.batch_size),)),
             estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED),
             estimate(c.tau, c.tau_low, c.tau_high, **_ALIGNED),
             f"{number(c.tau_top_accuracy, 2, **_ALIGNED)}|{number(c.tau_top_score, 2, **_ALIGNED)}",

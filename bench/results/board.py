@@ -120,6 +120,7 @@ def _joined(newer: Board, older: Board) -> Board:
         work=tuple(Work(seed, size, tuple(names)) for (seed, size), names in work.items()),
         batches={**b.batches, **a.batches},
         versions={**b.versions, **a.versions},
+        content={**b.content, **a.content},
         lower=_union(a.lower, b.lower),
         aggregates=_union(a.aggregates, b.aggregates),
         resamples=max(a.resamples, b.resamples),

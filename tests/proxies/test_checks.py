@@ -104,7 +104,9 @@ def test_the_messages_say_how_many_and_what() -> None:
     assert report(nothing).faults[0] == (
         "4 of 4 networks have none: error, ProxyError: the proxy returned NoneType, expected a number"
     )
-    assert report(sometimes_nan).faults == ["1 of 4 networks have none: nan, the function returns NaN"]
+    assert report(sometimes_nan).faults == [
+        "1 of 4 networks have none: nan, the definition gives no finite number here"
+    ]
     assert "all 4 scores are 7" in report(constant).faults
 
 

@@ -38,8 +38,12 @@ def registered() -> Iterator[Callable[..., Any]]:
 def test_old_forms_are_explained() -> None:
     with pytest.raises(ProxyError, match=r"expected no labels, needs, which register took before version 0\.2"):
         register("mine", needs=[LOSS], labels=True)
-    with pytest.raises(ProxyError, match=r"expected a default for the parameter probe .* write `probe: Layers = reads"):
+    with pytest.raises(ProxyError, match=r"expected a default for the parameter probe .* `layers: Layers = reads"):
         register("mine")(lambda probe: 1.0)
+    with pytest.raises(ProxyError, match=r"expected `layers = reads\(...\)`, got no reads"):
+        register("mine")(lambda layers=LOSS: 1.0)
+    with pytest.raises(ProxyError, match="proxy 'snip': expected a new name"):
+        register("snip")(lambda layers=reads(LOSS): 1.0)
     with pytest.raises(TypeError, match="expected what a pass leaves, such as LOSS, got 3"):
         reads(3)  # type: ignore[arg-type]
     assert "mine" not in PROXIES

@@ -19,7 +19,7 @@ from zcbench.proxies import PROXIES
 from zcbench.proxies.operations.calls import IMAGES, Operations
 from zcbench.proxies.operations.isolation import Places
 from zcbench.proxies.operations.record import record
-from zcbench.tools.zoo import CLASSES, SIZE, SLOW, architectures, batch, build, column, general, page
+from zcbench.tools.zoo import CELLS, CLASSES, SIZE, SLOW, architectures, batch, build, column, general, page
 
 PAGE = Path(zcbench.__file__).parent / "docs" / "zoo.md"
 #: Architectures whose columns are computed here; the others take too long for a test.
@@ -54,8 +54,8 @@ def test_the_page_says_what_is_computed(name: str, known: dict[str, Callable[[],
     reasons = dict(re.findall(r"^- \*\*(\w+)\*\*: (.*)$", text, flags=re.MULTILINE))
     for proxy, result in found.items():
         shown = cells[proxy].split(" | ")[place - 1]
-        if result in {"ok", ""}:
-            assert shown == {"ok": "✓", "": "·"}[result], proxy
+        if result in CELLS:
+            assert shown == CELLS[result], proxy
         else:
             assert general(reasons[shown]) == general(result), proxy
 
@@ -85,10 +85,14 @@ def test_a_page_of_made_up_columns() -> None:
         ("torchvision resnet50", 16, "layer1.0", "layer4.2"),
         ("timm convnext_atto", 12, "stages.0.blocks.0", "stages.3.blocks.1"),
         ("torchvision convnext_tiny", 18, "features.1.0", "features.7.2"),
-        ("torchvision swin_t", 12, "features.1.0", "features.7.1"),
+        ("torchvision swin_t", 15, "features.1.0", "features.7.1"),  # with what merges patches between stages
+        ("torchvision densenet121", 7, "features.denseblock1", "features.denseblock4"),
+        ("torchvision mobilenet_v3_small", 11, "features.1", "features.11"),
+        ("torchvision googlenet", 9, "inception3a", "inception5b"),
+        ("torchvision squeezenet1_1", 10, "features.3", "features.12"),
         ("timm regnetx_002", 13, "s1.b1", "s4.b7"),
         ("torchvision regnet_x_400mf", 22, "trunk_output.block1.block1-0", "trunk_output.block4.block4-11"),
-        ("torchvision mobilenet_v2", 19, "features.0", "features.18"),
+        ("torchvision mobilenet_v2", 17, "features.1", "features.17"),  # neither stem nor head
     ],
 )
 def test_blocks_are_the_whole_chain(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
@@ -50,16 +51,20 @@ def test_the_table_fits_100_columns_for_every_name(
         )
         for name in names
     ]
-    console = Console(width=100, file=io.StringIO(), record=True)
-    console.print(terminal(rankings, "top-1 accuracy on the test images"))
-    text = console.export_text()
-    assert max(map(len, text.splitlines())) <= 100
-    assert "…" not in text
+    narrow = [dataclasses.replace(r, ms=2000) for r in rankings if len(r.proxy) <= len("grad_norm.all")]
+    # Three networks have coefficients of -1 with intervals as wide, and do not fit.
+    for columns, shown in ((80, narrow), (100, rankings))[rho == -1 :]:
+        console = Console(width=columns, file=io.StringIO(), record=True)
+        console.print(terminal(shown, "top-1 accuracy on the test images"))
+        text = console.export_text()
+        assert max(map(len, text.splitlines())) <= columns
+        assert "…" not in text
+    assert ", batch 128" in text
     for heading in ("Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top"):
         assert heading in text
     lines = [line.split() for line in text.splitlines()]
     for name in names:
-        assert [name, "128", *cells, "100%", f"{slowest:.0f}"] in lines
+        assert [name, *cells, "100%", f"{slowest:.0f}"] in lines
     for name, pool in pools.items():
         assert f"{name} ranks the pool of {pool}" in text
 
