@@ -27,7 +27,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 
-from ..errors import ConfigError, ResultsError, one_line
+from ..errors import ConfigError, ResultsError, ZcbenchError, one_line
 from .fresh import remembered
 
 J = TypeVar("J")
@@ -74,7 +74,7 @@ class Ended(Generic[J, R]):
 
 
 class Workers:
-    """A set of worker processes with one thread each.
+    """A set of worker processes with one thread each. As long as it is open, this process has one thread too.
 
     Args:
         count: Number of processes.
@@ -92,6 +92,8 @@ class Workers:
         if count < 1:
             raise ConfigError(f"workers: expected 1 or more, got {count}")
         self.count = count
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # sums keep their order, whoever computes them
         self.limits = limits or Limits()
         self._prepare = prepare, args
         self._context = _context()
@@ -136,7 +138,8 @@ class Workers:
         """Yield the results in the order of the jobs. One worker alone is this process, which shares what it has read.
 
         Raises:
-            ResultsError: A job fails.
+            ZcbenchError: A job raises it.
+            ResultsError: A job fails in another way.
         """
         if self.count == 1:
             yield from self._here(function, jobs)
@@ -144,9 +147,12 @@ class Workers:
         found: dict[int, R] = {}
         place = 0
         for ended in self.run(_Numbered(function), list(enumerate(jobs))):
+            if isinstance(ended.value, ZcbenchError):
+                raise ended.value
             if ended.status != "ok":
+                died = "died" if ended.status in {"crashed", "out_of_memory"} else "failed"
                 raise ResultsError(
-                    f"a worker failed ({ended.message}); finished networks and generations are kept: run again, with "
+                    f"a worker {died} ({ended.message}); finished networks and generations are kept: run again, with "
                     "fewer workers if memory ran out"
                 )
             found[ended.job[0]] = ended.value  # type: ignore[assignment]
@@ -155,14 +161,9 @@ class Workers:
                 place += 1
 
     def _here(self, function: Callable[[J], R], jobs: Sequence[J]) -> Iterator[R]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            if self._prepare[0] is not None:
-                self._prepare[0](*self._prepare[1])
-            yield from map(function, jobs)
-        finally:
-            torch.set_num_threads(before)
+        if self._prepare[0] is not None:
+            self._prepare[0](*self._prepare[1])
+        yield from map(function, jobs)
 
     def _without_job(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.task is None]
@@ -209,16 +210,20 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._kill(self._workers)
+        torch.set_num_threads(self._threads)
 
 
 class _Numbered(Generic[J, R]):
-    """A function of a job and its place."""
+    """A function of a job and its place; a user error is a result, so that it arrives as it is."""
 
     def __init__(self, function: Callable[[J], R]) -> None:
         self.function = function
 
-    def __call__(self, numbered: tuple[int, J]) -> R:
-        return self.function(numbered[1])
+    def __call__(self, numbered: tuple[int, J]) -> R | ZcbenchError:
+        try:
+            return self.function(numbered[1])
+        except ZcbenchError as error:
+            return error
 
 
 class _Answer(NamedTuple):

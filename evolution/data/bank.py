@@ -21,12 +21,12 @@ from torch import Tensor
 from ...atomic import write_atomically
 from ...datasets import ImageDataModule
 from ...datasets.tasks import Task
+from ...engine import Workers
 from ...errors import ConfigError, NotApplicableError, NotFiniteError, ResultsError, one_line
 from ...progress import Progress
 from ...proxies.probe import Probe
 from ...spaces import Space
 from .statistics import TERMINALS, VERSION, Collected, Collection, Group, Statistics
-from .workers import Workers
 
 Dtype = Literal["float32", "bfloat16"]
 Networks = Sequence[tuple[Space, int]]
@@ -206,7 +206,7 @@ _JOBS: list[_Job] = []
 def _run(jobs: Sequence[_Job], devices: int) -> None:
     title = f"collecting statistics of {len(jobs)} networks on {devices} worker(s)"
     with Progress(title, len(jobs)) as progress, Workers(devices, _share, jobs) as workers:
-        for stamp in workers.map(_run_one, range(len(jobs))):
+        for stamp in workers.map(_run_one, list(range(len(jobs)))):
             if stamp:  # a file that has just been written needs no check
                 _CHECKED.add(stamp)
             progress.advance(1)

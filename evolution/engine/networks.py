@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...engine import Workers
 from ..data.bank import Handle
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import Statistics
-from ..data.workers import Workers
 from ..language.programs import Program
 from .fitness import NOTHING, Objective, Sign, Vector, coefficient, fitness
 
@@ -170,7 +170,7 @@ class NetworkProblem:
                 self._known[program] = np.full(total, np.nan), np.zeros(total, dtype=bool)
         tasks = []
         # A block is every count-th network, so that blocks take equally long. There is at least one block per worker.
-        count = max(math.ceil(len(networks) / BLOCK), min(self.workers.devices, len(networks)))
+        count = max(math.ceil(len(networks) / BLOCK), min(self.workers.count, len(networks)))
         for start in range(count):
             block = networks[start::count]
             known = np.array([self._known[program][1][list(block)] for program in programs]).reshape(-1, len(block))

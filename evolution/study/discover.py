@@ -20,10 +20,10 @@ from ...bench.scoring.runner import run as run_study
 from ...bench.scoring.store import Store
 from ...bench.study.config import listed
 from ...bench.study.resolve import Study, resolve
+from ...engine import Workers
 from ...errors import ConfigError
 from ...progress import Progress
 from ..data.bank import Bank
-from ..data.workers import Workers
 from ..engine.fitness import NOTHING, fitness
 from ..engine.generations import State, evolve, last_state, programs
 from ..engine.networks import NetworkProblem, Pool

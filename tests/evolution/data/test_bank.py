@@ -435,7 +435,7 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
 
 def test_a_worker_that_dies_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
     networks = [*FOUR[:2], (stacks("deadly"), 1)]
-    with pytest.raises(ResultsError, match="a worker died, perhaps because memory ran out; finished networks and"):
+    with pytest.raises(ResultsError, match=r"a worker died (.*memory ran out.*); finished networks and"):
         Bank(tmp_path).build(networks, IMAGES, devices=2)
     assert [h.load().instances for h in Bank(tmp_path).build(FOUR[:2], IMAGES)] == [1, 2]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from zcbench.engine import Workers
 from zcbench.evolution.data.statistics import Group, Statistics
-from zcbench.evolution.data.workers import Workers
 from zcbench.evolution.engine import networks as module
 from zcbench.evolution.engine.fitness import fitness
 from zcbench.evolution.engine.networks import Measure, NetworkProblem, Pool, Scoring
@@ -168,7 +168,7 @@ def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypat
         return score(task)
 
     monkeypatch.setattr(module, "_scores", recorded)
-    it.workers.devices = devices  # one process works, but the blocks are those of `devices` workers
+    it.workers.count = devices  # one process works, but the blocks are those of `devices` workers
     found = it.scores(programs(*TEXTS), list(range(size)))
     assert sizes == blocks
     np.testing.assert_array_equal(found, problem(size).scores(programs(*TEXTS), list(range(size))))

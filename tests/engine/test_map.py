@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from zcbench.engine import Workers
 from zcbench.errors import ConfigError, ResultsError
-from zcbench.evolution.data.workers import Workers
 
 
 def square(number):
@@ -40,11 +40,11 @@ def running(pid):
         return False
 
 
-@pytest.mark.parametrize("devices", [1, 2, 3])
-def test_results_come_in_order_from_one_thread_each(devices):
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_results_come_in_order_from_one_thread_each(count):
     torch.set_num_threads(2)
     try:
-        with Workers(devices) as workers:
+        with Workers(count) as workers:
             found = list(workers.map(square, range(20)))
             assert list(workers.map(square, [])) == []
         assert torch.get_num_threads() == 2
@@ -52,12 +52,12 @@ def test_results_come_in_order_from_one_thread_each(devices):
         torch.set_num_threads(1)
     assert [f[0] for f in found] == [n**2 for n in range(20)]
     assert {f[1] for f in found} == {1}
-    assert ({f[2] for f in found} == {os.getpid()}) == (devices == 1)
+    assert ({f[2] for f in found} == {os.getpid()}) == (count == 1)
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_an_error_comes_as_it_is(devices):
-    with Workers(devices) as workers, pytest.raises(ConfigError, match="number 3: expected another"):
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_comes_as_it_is(count):
+    with Workers(count) as workers, pytest.raises(ConfigError, match="number 3: expected another"):
         list(workers.map(fail, [3, 4]))
 
 
@@ -67,10 +67,10 @@ def test_a_worker_that_dies_is_one_line():
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("devices", [0, -1])
-def test_there_has_to_be_one(devices):
-    with pytest.raises(ConfigError, match=f"devices: expected 1 or more, got {devices}"):
-        Workers(devices)
+@pytest.mark.parametrize("count", [0, -1])
+def test_there_has_to_be_one(count):
+    with pytest.raises(ConfigError, match=f"workers: expected 1 or more, got {count}"):
+        Workers(count)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
