@@ -169,6 +169,7 @@ def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypat
 
     monkeypatch.setattr(module, "_scores", recorded)
     it.workers.count = devices  # one process works, but the blocks are those of `devices` workers
+    monkeypatch.setattr(it.workers, "map", map)
     found = it.scores(programs(*TEXTS), list(range(size)))
     assert sizes == blocks
     np.testing.assert_array_equal(found, problem(size).scores(programs(*TEXTS), list(range(size))))
