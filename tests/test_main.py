@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -39,3 +40,14 @@ def test_a_full_disk_is_one_line() -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert re.fullmatch(r"zcbench: .*No space left on device; what is finished is kept\n", done.stderr)
+
+
+def test_a_terminal_without_greek_letters_shows_question_marks(tmp_path: Path) -> None:
+    """Before: UnicodeEncodeError, since the table has a rho in its head."""
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    command = [sys.executable, "-m", "zcbench", "run", "--sample", "3", "--proxies", "params", "--batch_sizes", "[2]"]
+    done = subprocess.run(
+        [*command, "--tracker", "none"], cwd=tmp_path, env=plain, capture_output=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Spearman ?" in done.stdout

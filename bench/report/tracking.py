@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...environment import environment
+from ...errors import one_line
 from ..results.ranking import Ranking
 from ..study.resolve import Study
 
@@ -54,13 +56,18 @@ class Session:
     def run(self) -> Any:
         """The run as wandb returns it, None if the user or `WANDB_MODE` turns tracking off."""
         if self._on and not self.note:
-            self._start()
+            try:
+                self._start()
+            except Exception as error:  # no key, no server, no folder that it can write to
+                self.note = _failure(error)
         return self._run
 
     def _start(self) -> None:
         import wandb  # takes 1.2 s, and is not needed without tracking
 
-        mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False, verify=False) else "offline")
+        mode: Any = os.environ.get("WANDB_MODE", "").lower() or (
+            "online" if wandb.login(prompt=False, verify=False) else "offline"
+        )
         if mode not in {"online", "offline"}:
             self.note = f"not tracked: WANDB_MODE is {mode}"
             return
@@ -84,7 +91,13 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._run is not None:
-            self._run.finish(exit_code=0 if error is None else 1)
+            with suppress(Exception):  # what could not be sent lies in the folder of the run
+                self._run.finish(exit_code=0 if error is None else 1)
+
+
+def _failure(error: Exception) -> str:
+    """Say that there is no mirror: it is a copy, and its failure ends nothing."""
+    return f"not tracked: {one_line(f'{type(error).__name__}: {error}')[:200]}; scores are kept, see --tracker none"
 
 
 def as_table(records: Sequence[Mapping[str, Any]]) -> Any:
@@ -103,7 +116,10 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
     }
     with Session(study.out, "study", config, tags=[study.space.name, study.images.name]) as session:
         if session.run is not None:
-            _log(session.run, study, rows, rankings)
+            try:
+                _log(session.run, study, rows, rankings)
+            except Exception as error:
+                session.note = _failure(error)
     return session.note
 
 

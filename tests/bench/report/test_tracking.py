@@ -113,3 +113,28 @@ def test_tracking_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.Monkey
     run(study)
     rows = select(Store(study.out), study.recipe)
     assert track(study, rows, summarise(study.recipe, rows)) == "not tracked: WANDB_MODE is disabled"
+
+
+def test_a_mirror_that_fails_costs_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wandb
+    from zcbench.bench.report.tracking import Session
+
+    def refuse(**_: Any) -> Any:
+        raise wandb.errors.UsageError("api_key not configured\n(no-tty)")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    with Session(tmp_path, "study", {}) as session:
+        assert session.run is None
+    assert session.note == (
+        "not tracked: UsageError: api_key not configured (no-tty); scores are kept, see --tracker none"
+    )
+
+
+@pytest.mark.parametrize("mode", ["Disabled", "disabled"])
+def test_the_case_of_the_mode_does_not_matter(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from zcbench.bench.report.tracking import Session
+
+    monkeypatch.setenv("WANDB_MODE", mode)
+    with Session(tmp_path, "study", {}) as session:
+        assert session.run is None
+    assert session.note == "not tracked: WANDB_MODE is disabled"
