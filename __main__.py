@@ -27,7 +27,10 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 130 interrupted."""
+    """Run one command.
+
+    Return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 4 incomplete, 130 interrupted.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -38,15 +38,16 @@ def arguments(parser: Parser) -> None:
 
 
 def main(parsed: Sequence[Namespace]) -> int:
-    """Run the studies and print their rankings."""
+    """Run the studies and print their rankings; return 4 if a score failed that may not fail again."""
     from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from ..bench.report.tracking import track
     from ..bench.results.failures import failures
     from ..bench.results.ranking import select, summarise
     from ..bench.scoring.runner import run
-    from ..bench.scoring.store import Store
+    from ..bench.scoring.store import ATTEMPTS, Store
 
     form = parsed[0].format
+    lacking = 0
     rankings: list[Ranking] = []
     # Every fault in a list of studies comes to light before the first of them starts.
     for name, study in _at_hand(parsed):
@@ -62,6 +63,9 @@ def main(parsed: Sequence[Namespace]) -> int:
             print(as_svg(terminal(found, study.truth.label)))
         for line in failures(rows):
             print(f"zcbench: {line}", file=sys.stderr)
+        if failed := int(rows["status"].isin(ATTEMPTS).sum()):
+            print(f"zcbench: {failed} of {len(rows)} scores failed; the same command tries them again", file=sys.stderr)
+            lacking += failed
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
     if rankings and form == "csv":
@@ -70,7 +74,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         print((as_json if form == "json" else as_markdown)(rankings), end="")
     for folder in dict.fromkeys(each.out for each in parsed):
         print(f"scores: {folder}", file=sys.stderr)
-    return 0
+    return 4 if lacking else 0
 
 
 def study_config(parsed: Namespace) -> StudyConfig:

@@ -23,6 +23,8 @@ from ..study.recipe import Key
 #: Version of the format; it goes up when older versions of zcbench cannot read new files.
 FORMAT = 1
 _MANIFEST = "zcbench.json"
+#: Statuses that are no property of a network: they are tried again, and a score takes their place.
+ATTEMPTS = frozenset({"error", "out_of_memory"})
 #: Limits of a part: rows, bytes that it unpacks to, bytes of one text.
 MOST_ROWS, MOST_BYTES, LONGEST_TEXT = 20_000_000, 2 << 30, 20_000
 
@@ -73,7 +75,7 @@ class Store:
         manifest = folder / _MANIFEST
         if manifest.exists():
             try:
-                found = int(json.loads(manifest.read_text("utf-8"))["format"])
+                found = int(json.loads(manifest.read_text("utf-8-sig"))["format"])
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
                 raise ResultsError(
                     f"results {manifest} is torn ({one_line(str(error))}): restore or delete it"
@@ -83,7 +85,7 @@ class Store:
                     f"results {folder} have format {found}, this zcbench reads up to {FORMAT}: upgrade zcbench or "
                     "choose another --out"
                 )
-        elif folder.is_dir() and any(not path.name.startswith(f".{_MANIFEST}") for path in folder.iterdir()):
+        elif folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
             raise ResultsError(
                 f"out: {folder} holds files but no {_MANIFEST}, so it is no results folder: choose another"
             )
@@ -118,13 +120,20 @@ class Store:
         return sorted(p for p in (self.folder / "scores").glob("*.parquet") if not p.name.startswith("."))
 
     def read(self) -> pd.DataFrame:
-        """Return all rows, one per key.
+        """Return all rows, one per key: a score, or else an attempt that gave none.
 
         Raises:
             ResultsError: A part is torn or of a newer format, or two rows have one key and different values.
         """
         table = pa.concat_tables(self._tables() or [_SCHEMA.empty_table()])
-        frame: pd.DataFrame = table.to_pandas()
+        every: pd.DataFrame = table.to_pandas()
+        failed = every["status"].isin(ATTEMPTS)
+        frame = self._one_per_key(every[~failed])
+        if not failed.any():
+            return frame
+        return pd.concat([frame, every[failed]]).drop_duplicates(list(KEY), keep="first", ignore_index=True)
+
+    def _one_per_key(self, frame: pd.DataFrame) -> pd.DataFrame:
         repeated = frame[frame.duplicated(list(KEY), keep=False)]
         for key, rows in repeated.groupby(list(KEY), sort=False):
             if not _same(rows["value"].to_numpy()):
@@ -145,8 +154,9 @@ class Store:
         )
 
     def keys(self) -> set[Key]:
-        """Return the keys of all rows."""
-        return set(self.read()[list(KEY)].itertuples(index=False, name=None))
+        """Return the keys of all scores, without those of which every attempt failed."""
+        rows = self.read()
+        return set(rows.loc[~rows["status"].isin(ATTEMPTS), list(KEY)].itertuples(index=False, name=None))
 
     def writer(self) -> Writer:
         """Return a new writer, for one process."""

@@ -118,6 +118,36 @@ def test_keys_are_all_fields_but_the_last_five(store: Store) -> None:
     assert store.keys() == {astuple(row)[:-5] for row in rows(4)}
 
 
+@pytest.mark.parametrize("status", ["error", "out_of_memory"])
+def test_an_attempt_that_failed_is_no_score(store: Store, status: str) -> None:
+    """Before: a network that had hit a limit of memory once stayed `out_of_memory` for ever."""
+    failed = replace(ROW, value=float("nan"), status=status, message="no memory")
+    other = replace(ROW, proxy="zen")
+    with store.writer() as writer:
+        writer.add([failed, other])
+        assert store.keys() == {astuple(other)[:-5]}
+        assert_holds(store, [failed, other])
+        writer.add([replace(failed, message="again")])
+        assert len(store.read()) == 2
+        writer.add([ROW])
+    assert_holds(store, [ROW, other])
+    assert store.keys() == {astuple(ROW)[:-5], astuple(other)[:-5]}
+
+
+def test_files_of_other_systems_do_not_matter(store: Store) -> None:
+    with store.writer() as writer:
+        writer.add([ROW])
+    for name in ("._part.parquet", ".DS_Store", "scores/._a.parquet", "scores/.DS_Store", "scores/Thumbs.db"):
+        (store.folder / name).write_bytes(b"\x00\x05")
+    manifest = store.folder / "zcbench.json"
+    manifest.write_bytes(b"\xef\xbb\xbf" + manifest.read_bytes())
+    assert_holds(Store(store.folder), [ROW])
+    fresh = store.folder.parent / "fresh"
+    fresh.mkdir()
+    (fresh / ".DS_Store").touch()
+    Store(fresh).create()
+
+
 def test_an_empty_store_has_columns_and_no_keys(store: Store) -> None:
     assert list(store.read().columns) == list(asdict(ROW))
     assert store.keys() == set()
