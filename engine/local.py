@@ -39,8 +39,6 @@ Status = Literal["ok", "error", "crashed", "timeout", "out_of_memory"]
 TRIES = 3
 #: Growth of a worker, MiB, after which it is replaced.
 GROWTH_MIB = 1024
-#: Share of the free memory that all workers may take together.
-_SHARE = 0.9
 #: Length of a message.
 _TEXT = 400
 
@@ -51,7 +49,7 @@ class Limits:
 
     Attributes:
         seconds: Wall time; 0 for no limit.
-        mebibytes: Memory that its worker may add to what it starts with; 0 for an equal share of what is free.
+        mebibytes: Memory that its worker may add to what it starts with; 0 for no limit.
     """
 
     seconds: float = 0.0
@@ -98,7 +96,6 @@ class Workers:
         self._prepare = prepare, args
         self._context = _context()
         self._workers: list[_Worker] = []
-        self._free = _free_mib()
         self._failed = 0  # workers that have died one after another before they took a job
 
     def run(self, function: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Ended[J, R]]:
@@ -169,10 +166,9 @@ class Workers:
         return [worker for worker in self._workers if worker.task is None]
 
     def _start(self) -> _Worker:
-        mebibytes = self.limits.mebibytes or int(_SHARE * self._free / self.count)
         gc.freeze()  # a search for garbage in a forked process would copy the memory that it shares with this one
         try:
-            return _Worker(self._context, self._prepare, mebibytes)
+            return _Worker(self._context, self._prepare, self.limits.mebibytes)
         finally:
             gc.unfreeze()
 
@@ -347,7 +343,7 @@ def _end_with_parent() -> None:
 
 def _limit_memory(mebibytes: int) -> None:
     """Let allocations fail when the process has added some memory, so that the system does not kill it or others."""
-    if sys.platform == "linux":
+    if mebibytes and sys.platform == "linux":
         now = _of_status("VmData")
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = (now + mebibytes) << 20
@@ -361,11 +357,3 @@ def _resident_mib() -> int:
 def _of_status(name: str) -> int:
     """Return a number of this process in MiB."""
     return int(Path("/proc/self/status").read_text("utf-8").split(f"{name}:")[1].split()[0]) >> 10
-
-
-def _free_mib() -> int:
-    """Return the memory that is free now, in MiB."""
-    try:
-        return int(Path("/proc/meminfo").read_text("utf-8").split("MemAvailable:")[1].split()[0]) >> 10
-    except (OSError, LookupError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
