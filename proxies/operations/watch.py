@@ -161,7 +161,9 @@ class Recorder(Watch):
             self._not_covered("ReLUs", name)
         if name in TIMES:
             weights = [t for t in tensors if (source := made_by(t)).fixed and source.weighted]
-            if any(sum(size > 1 for size in t.shape) > 1 for t in weights):
+            # A scale of every position leaves the shape of what it scales; a matrix product first makes it larger.
+            matrices = [t for t in weights if sum(size > 1 for size in t.shape) > 1]
+            if any(_enlarges(matrix, t) for matrix in matrices for t in moving):
                 self._not_covered("products", f"{name} with a matrix of parameters")
 
     def _run(self, func: Function, args: Args, named: Named, *, accounted: bool) -> Any:
@@ -386,6 +388,12 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 def _factors(given: Named) -> list[Tensor]:
     """Return the tensors that a product multiplies; a mask or a bias is added to it."""
     return _tensors(value for name, value in given.items() if name not in {"attn_mask", "bias"})
+
+
+def _enlarges(first: Tensor, second: Tensor) -> bool:
+    """Tell whether the product of two tensors, scalar by scalar, is larger than the second."""
+    pairs = zip(reversed(first.shape), reversed(second.shape), strict=False)
+    return first.ndim > second.ndim or any(a > b for a, b in pairs)
 
 
 def _sources(tensors: list[Tensor]) -> tuple[Call, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -294,9 +295,9 @@ class Running(Substituting):
                 if activation._version != version:
                     name = getattr(tap.reduce, "__name__", tap.reduce)
                     raise ProxyError(f"the reduction {name} of a tap wrote into an activation: work on a copy")
-            elif not torch.is_grad_enabled():
+            elif not torch.is_grad_enabled() and _is_in_a_function():
                 self.errors[tap] = NotApplicableError(
-                    f"{place} runs where gradients are switched off: under torch.no_grad, or in an autograd.Function"
+                    f"{place} runs inside of an autograd.Function of the network, where gradients cannot be read"
                 )
             else:
                 self._wait(tap, place, activation, reduce)
@@ -346,6 +347,17 @@ class Running(Substituting):
         if tap.side == "input":
             return module.register_forward_pre_hook(before, with_kwargs=True)
         return module.register_forward_hook(after, with_kwargs=True)
+
+
+_APPLY = torch.autograd.Function.__dict__["apply"].__func__.__code__
+
+
+def _is_in_a_function() -> bool:
+    """Tell whether this runs in the forward of an `autograd.Function`; under `no_grad`, gradients are just zero."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code is not _APPLY:
+        frame = frame.f_back
+    return frame.f_code is _APPLY
 
 
 def _of_layer(tap: Tap, call: Call, rule: Rule, func: Function, args: Args, named: Named) -> Any:

@@ -40,7 +40,8 @@ class Shaken(Pass):
         for name in probe.places.parameters:
             state[name] = state[name] + self.size * torch.randn(state[name].shape, generator=draw)
         with probe.places.given(state, self.forward.training), torch.no_grad():
-            return probe.logits(probe.net(self.forward.input(probe, self.forward.inputs[0])))
+            x = self.forward.input(probe, self.forward.inputs[0])
+            return probe.logits(probe.net(x), len(x))
 
 
 @dataclass(frozen=True)
