@@ -38,7 +38,7 @@ def arguments(parser: Parser) -> None:
 
 
 def main(parsed: Sequence[Namespace]) -> int:
-    """Run the studies and print their rankings; return 4 if a score failed that may not fail again."""
+    """Run the studies and print their rankings; return 4 if scores failed, which another run tries again."""
     from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from ..bench.report.tracking import track
     from ..bench.results.failures import failures

@@ -1,4 +1,4 @@
-"""The engine: jobs in, results out. Nothing else in the house starts a process."""
+"""The engine: jobs in, results out. The statistics and the evaluation of the evolution run on it."""
 
 from __future__ import annotations
 

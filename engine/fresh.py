@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 
@@ -18,7 +19,7 @@ def remembered() -> Callable[[], None]:
     folder, limit, filters = Path.cwd(), sys.getrecursionlimit(), warnings.filters[:]
     variables, path = dict(os.environ), sys.path[:]
     dtype = torch.get_default_dtype()
-    states = torch.get_rng_state(), random.getstate()
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
 
     def bring_back() -> None:
         torch.set_num_threads(1)
@@ -32,6 +33,7 @@ def remembered() -> Callable[[], None]:
             torch.use_deterministic_algorithms(False)
         torch.set_rng_state(states[0])
         random.setstate(states[1])
+        np.random.set_state(states[2])
         os.chdir(folder)
         if dict(os.environ) != variables:
             os.environ.clear()

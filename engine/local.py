@@ -2,7 +2,8 @@
 
 Every worker has a pipe of its own, and workers share nothing. So a worker can be killed at any moment, while it waits
 or while it sends, and no lock and no other job is lost. The pools of the standard library end with the first worker
-that dies; that of pebble 5.2 ended in 30 of 30 trials in which a worker that waited for a job was killed.
+that dies. That of pebble 5.2.3 ended in 30 of 30 trials on Linux: two forked workers did two jobs, one of them was
+killed by SIGKILL while it waited, and the next six jobs were given.
 """
 
 from __future__ import annotations
@@ -320,15 +321,12 @@ def _serve(
 def _answered(function: Callable[[Any], Any], job: Any) -> _Answer:
     try:
         return _Answer("ok", function(job), "")
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        return _Answer("out_of_memory", None, one_line(str(error))[:_TEXT] or "MemoryError")
     except BaseException as error:  # SystemExit too: a network may call sys.exit
-        if is_out_of_memory(error):
-            return _Answer("out_of_memory", None, one_line(str(error))[:_TEXT])
-        return _Answer("error", None, one_line(f"{type(error).__name__}: {error}")[:_TEXT])
+        status: Status = "out_of_memory" if _is_out_of_memory(error) else "error"
+        return _Answer(status, None, one_line(f"{type(error).__name__}: {error}")[:_TEXT])
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error says that memory ran out; on CPUs, torch raises a plain RuntimeError."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 

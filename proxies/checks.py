@@ -20,12 +20,6 @@ Network = Callable[[], nn.Module]
 NEIGHBOURS = ("snip", "naswot", "synflow")
 
 
-HAS_NUMBER = "every network has a number"
-DIFFER = "the scores of networks differ"
-REPEATS = "a second score of a network, in another order, is the same"
-ALONE = "neighbours change nothing, and are not changed"
-
-
 @dataclass(frozen=True)
 class Finding:
     """The result of one check.
@@ -89,10 +83,10 @@ def check(
         counted(len(found))
     scores, again = found[: len(networks)], found[len(networks) :][::-1]
     findings = (
-        Finding(HAS_NUMBER, _without_number(scores)),
-        Finding(DIFFER, _constant(scores)),
-        Finding(REPEATS, _different(scores, again)),
-        Finding(ALONE, _beside(proxy, networks, scores, x, y, seed)),
+        Finding("every network has a number", _without_number(scores)),
+        Finding("the scores of networks differ", _constant(scores)),
+        Finding("a second score of a network, in another order, is the same", _different(scores, again)),
+        Finding("neighbours change nothing, and are not changed", _beside(proxy, networks, scores, x, y, seed)),
         Finding("what the proxy is given stays as it was", _written(proxy, networks, x, y, seed)),
         Finding("no global generator is drawn from", _drawn(proxy, networks, x, y, seed)),
     )

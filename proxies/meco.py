@@ -49,13 +49,18 @@ def meco(maps: Tapped = reads(MAPS)) -> float:
 
     $$\sum_l \lambda_{\min}(P_l)$$
 
-    Here $P_l$ `(C, C)` are the Pearson correlations between the channels of map l on the first image, in float64. The
+    Here $P_l$ `(C, C)` are the Pearson correlations between the channels of map l on the first image, in float64.
+    Channels are the dimension 1 of a map `(N, C, H, W)` and the last dimension of `(N, H, W, C)` or of tokens. The
     maps are the outputs of layers, norms, activations, poolings and paddings, and of the skip connections of a search
     space. Batch norm is in train mode, so its statistics are those of the whole batch. If a map has more channels than
     positions, $P_l$ is singular and adds only round-off.
 
     Deviation: the authors read the output of every module, containers too, so a map counts once for each module that
     ends in it; see `meco.as_released`.
+
+    Raises:
+        NotApplicableError: A layer, a norm or a ReLU cannot be seen, or it is not known which dimension has the
+            channels.
     """
     return sum(_smallest(matrix) for _, matrix in maps)
 

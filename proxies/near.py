@@ -14,8 +14,7 @@ from .registry import reads, register
 
 def weighted_or_activation(operations: Operations) -> Sequence[Place]:
     """Return the layers, the norms with a weight and the activation functions."""
-    for what in ("products", "ReLUs", "norms"):
-        operations.covered(what, "the proxy reads all layers, norms and activations")
+    operations.all_covered("the proxy reads all layers, norms and activations")
     return [
         call
         for call in operations.of_kinds("convolution", "linear", "norm", "activation")

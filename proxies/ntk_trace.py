@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.func import vjp, vmap
 
 from ..errors import NotApplicableError
+from .operations.calls import NO_LAYER
 from .passes import DATA, OPERATIONS, Backward, Operations, ParameterGradients, Tap, Tapped
 from .passes.objectives import LABEL_OF_EACH, LABELS
 from .passes.taps import Place, layers
@@ -45,7 +46,7 @@ def kernel(gradients: Mapping[str, Tensor], operations: Operations) -> Tensor:
     names = [name for layer in operations.weights for name in (layer.name, layer.calls[0].bias)]
     rows = [gradients[name].flatten(1).double() for name in dict.fromkeys(names) if name in gradients]
     if not rows:
-        raise NotApplicableError("the network lacks a convolution or linear map with a weight")
+        raise NotApplicableError(NO_LAYER)
     total: Tensor = sum((r @ r.T for r in rows[1:]), rows[0] @ rows[0].T)
     return total
 

@@ -22,13 +22,13 @@ def score(
         net: Network from images to logits `(N, classes)`.
         x: Images `(N, C, H, W)`, floating point, on the network's device.
         y: Labels `(N,)` int64. Without them, proxies that need a loss have the status `not_applicable`.
-        proxies: Names of proxies; all proxies by default.
+        proxies: Names of proxies, a list or a text with commas; all proxies by default.
         seed: Seed of every random draw.
 
     Raises:
         UnknownNameError: There is no proxy of that name.
         ConfigError: A name is that of an aggregate, which ranks a pool of networks (see `rank`).
-        BatchError: The images or labels have a wrong shape or dtype.
+        BatchError: The network is no module, or the images or labels have a wrong kind, shape or dtype.
 
     Example:
         >>> import torch, zcbench
@@ -73,6 +73,7 @@ def rank(
 
     Raises:
         UnknownNameError: There is no proxy or aggregate of that name.
+        BatchError: A network is no module, or the images or labels have a wrong kind, shape or dtype.
     """
     for net in nets.values():
         _check(net, x, y)

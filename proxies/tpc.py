@@ -19,7 +19,7 @@ def tpc(operations: Operations = reads(OPERATIONS)) -> float:
     stride.
 
     Raises:
-        NotApplicableError: The network has no convolution.
+        NotApplicableError: The network has no convolution, or one that runs for a part of the images.
     """
     operations.covered("products", "the proxy reads all convolutions")
     found = (call for call in operations.running if call.name in {"conv2d", "conv_transpose2d"})

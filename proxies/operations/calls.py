@@ -15,7 +15,7 @@ from typing import NoReturn
 from torch import Tensor, nn
 
 from ...errors import NotApplicableError
-from .rules import REDUCTIONS
+from .rules import BACKEND, REDUCTIONS
 
 #: Number of images that a network is recorded on.
 IMAGES = 2
@@ -124,6 +124,7 @@ class Layer:
 
 
 Triple = tuple[Call, Call, Call]
+NO_LAYER = "the network lacks a convolution or linear map with a weight"
 NO_TRIPLE = "the network has no ReLU-Conv-BatchNorm triple"
 
 
@@ -149,7 +150,7 @@ class Operations:
     defined: tuple[str, ...]
     buffers: frozenset[str]
     used: frozenset[str]
-    replaced: frozenset[str] = frozenset()
+    replaced: frozenset[str]
 
     @property
     def running(self) -> Iterator[Call]:
@@ -164,6 +165,15 @@ class Operations:
         """
         if names := self.uncovered.get(what):
             raise NotApplicableError(f"{why}, and no rule covers {', '.join(names)}")
+
+    def all_covered(self, why: str) -> None:
+        """Require that every product, ReLU and norm was seen.
+
+        Raises:
+            NotApplicableError: One of them ran outside of any rule.
+        """
+        for what in BACKEND:
+            self.covered(what, why)
 
     @property
     def layers(self) -> tuple[Call, ...]:
@@ -204,8 +214,7 @@ class Operations:
         Raises:
             NotApplicableError: One of them cannot be seen.
         """
-        for what in ("products", "ReLUs", "norms"):
-            self.covered(what, "the proxy reads triples of ReLU, convolution and batch norm")
+        self.all_covered("the proxy reads triples of ReLU, convolution and batch norm")
         return tuple(self.running)
 
     def of_kinds(self, *kinds: str) -> tuple[Call, ...]:

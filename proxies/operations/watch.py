@@ -203,7 +203,7 @@ class Recorder(Watch):
             call.relu = rule.relu(given) and not (isinstance(other, Tensor) and not made_by(other).fixed)
             if call.name in FORMS_OF_RELU and not call.relu:
                 call.kind = "other"
-                if rule.bind((), given).get("max") == 0 or call.name in {"maximum", "max"}:
+                if given.get("max") == 0 or (call.name in {"maximum", "max"} and isinstance(other, Tensor)):
                     self._not_covered("ReLUs", call.name)
         if rule.products is not None:
             try:

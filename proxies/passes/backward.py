@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import NotApplicableError
+from ..operations.calls import NO_LAYER
 from .core import Host, Need, Pass
 from .forward import DATA, Forward, Trace
 from .objectives import CROSS_ENTROPY, SUM, Objective
@@ -163,7 +164,7 @@ class LayerGradients(Gradient):
         given = probe.places.parameters
         pairs = []
         if not trace.weights:
-            raise NotApplicableError("the network lacks a convolution or linear map with a weight")
+            raise NotApplicableError(NO_LAYER)
         for name, used in trace.weights.items():
             # A network may have written into its weight before it used it.
             same = name not in given or forward.init != "given" or torch.equal(used, given[name])

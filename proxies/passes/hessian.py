@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import NotApplicableError
+from ..operations.calls import NO_LAYER
 from .backward import Backward
 from .forward import Trace
 
@@ -26,7 +27,7 @@ class HessianProduct(Backward):
         """Return the product for every leaf."""
         weights = list(trace.weights.values())
         if not weights:
-            raise NotApplicableError("the network lacks a convolution or linear map with a weight")
+            raise NotApplicableError(NO_LAYER)
         first: Sequence[Tensor | None] = torch.autograd.grad(values, weights, create_graph=True, allow_unused=True)
         product = sum(((g.detach() * g).sum() for g in first if g is not None), values.new_zeros(()))
         if not product.requires_grad:

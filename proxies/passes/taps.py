@@ -70,8 +70,7 @@ def maps(operations: Operations) -> Sequence[Place]:
 
     The linear maps of a network without convolutions count too. Sums and concatenations do not.
     """
-    for what in ("products", "ReLUs", "norms"):
-        operations.covered(what, "the proxy reads all feature maps")
+    operations.all_covered("the proxy reads all feature maps")
     return operations.of_kinds("convolution", "linear", "norm", "activation", "pool", "pad", "skip")
 
 

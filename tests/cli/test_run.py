@@ -6,11 +6,12 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from zcbench.__main__ import main
+from zcbench.proxies import PROXIES
 
 Refused = Callable[[list[str]], str]
 
@@ -267,3 +268,69 @@ def test_a_value_that_stands_alone_is_a_list_of_one(
         assert main(["run", *TINY, option, given, "--format", "csv"]) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
+
+
+OWN = """
+from zcbench import reads, register
+from zcbench.proxies.passes import PARAMETERS
+
+@register("{name}", paper="a test")
+def f(parameters=reads(PARAMETERS)) -> float:
+    \"\"\"Count.\"\"\"
+    return {value}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Callable[[str, str], str]]:
+    names: list[str] = []
+
+    def write(name: str, value: str) -> str:
+        names.append(name)
+        (tmp_path / f"{name}.py").write_text(OWN.format(name=name, value=value))
+        return str(tmp_path / f"{name}.py")
+
+    yield write
+    for name in names:
+        PROXIES._items.pop(name, None)
+        sys.modules.pop(name, None)
+
+
+FEW = ["run", "--sample", "4", "--batch_sizes", "[2]", "--tracker", "none"]
+
+
+def test_a_run_whose_scores_failed_returns_4(
+    own: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = own("own_failing", "1 / 0")
+    for _ in range(2):  # the second run tries again
+        assert main([*FEW, "--include", file, "--proxies", "own_failing,params"]) == 4
+        errors = capsys.readouterr().err.splitlines()
+        assert "zcbench: 4 of 8 scores failed; the same command tries them again" in errors
+        assert any("proxy own_failing: 4 error of 4 scores: ZeroDivisionError" in line for line in errors)
+
+
+def test_a_leaderboard_of_runs_with_and_without_an_own_proxy(
+    own: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before: "4 of 8 scores are missing", since the newer run did not know the content of the own file."""
+    file = own("own_counting", "float(sum(p.numel() for p in parameters.values()))")
+    assert main([*FEW, "--include", file, "--proxies", "own_counting"]) == 0
+    assert main([*FEW, "--proxies", "params"]) == 0
+    assert main(["leaderboard", "--results", "results", "--out", "board"]) == 0
+    assert "own_counting" in Path("board", "leaderboard.md").read_text("utf-8")
+
+
+def test_two_lists_of_files_to_include_are_refused(own: Callable[[str, str], str], refused: Refused) -> None:
+    """Before: the first was replaced by the second without a word."""
+    files = [own("own_one", "1.0"), own("own_two", "2.0")]
+    line = refused([*FEW, "--include", files[0], f"--include={files[1]}"])
+    assert "include: expected one list, got 2: use --include one.py,two.py" in line
+
+
+def test_a_score_that_fails_returns_1(own: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    file = own("own_broken", "1 / 0")
+    arguments = ["score", "--arch", "6111", "--batch_size", "2", "--include", file, "--proxies", "own_broken,params"]
+    assert main(arguments) == 1
+    assert main([*arguments, "--json"]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().out

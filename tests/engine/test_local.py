@@ -23,6 +23,7 @@ DOES = {
     23: lambda: time.sleep(60),
     31: lambda: 1 / 0,
     37: lambda: np.ones(1 << 30).sum(),  # 8 GiB
+    43: lambda: torch.ones(1 << 31).sum(),  # 8 GiB, of which torch says that they cannot be allocated
     41: lambda: (torch.set_num_threads(2), torch.set_default_dtype(torch.float64), os.chdir("/")),
 }
 HELD: list[np.ndarray] = []
@@ -48,6 +49,7 @@ def test_a_job_that_harms_its_process_ends_alone(count: int) -> None:
         23: "timeout",
         31: "error",
         37: "out_of_memory",
+        43: "out_of_memory",
         41: "ok",
     }
     assert ended[7].message == "its process was ended by the signal SIGSEGV"

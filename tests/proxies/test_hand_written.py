@@ -208,6 +208,11 @@ def test_a_maximum_of_two_branches_is_no_relu() -> None:
     without_score(changed(5, TwoBranches()), "relu_count", "swap", reason="maximum")
 
 
+def test_a_maximum_along_a_dimension_is_no_relu() -> None:
+    net = changed(5, Fn(lambda x: torch.relu(x) * x.max(1, keepdim=True)[0]))
+    assert scores(net, "relu_count")["relu_count"].value == 2
+
+
 class Products(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         return (x[:, None] * self.weight).sum(-1) + self.bias

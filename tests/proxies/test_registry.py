@@ -16,6 +16,7 @@ from zcbench.errors import ProxyError
 from zcbench.proxies import PROXIES
 from zcbench.proxies.passes import DATA, LOSS, PARAMETERS, Draw, Layers, Tap, Tapped
 from zcbench.proxies.passes.taps import relus
+from zcbench.proxies.probe import Probe
 from zcbench.proxies.registry import reads, register, score_all
 
 Batch = tuple[Tensor, Tensor]
@@ -182,3 +183,16 @@ def test_tapped_values_name_their_operation(registered: Callable[..., Any], batc
     registered(mine)
     zcbench.score(net(), *batch, proxies=["mine"])
     assert seen == ["relu in 2"]
+
+
+def test_a_record_in_eval_mode_is_charged_to_those_that_read_it(batch: Batch) -> None:
+    """Before: macs paid for the records of both modes when a proxy in eval mode ran beside it."""
+    needs = [*PROXIES["macs"].needs, *PROXIES["naswot.eval"].needs]
+    probe = Probe(net(), *batch, plan=needs)
+    for name in ("macs", "naswot.eval"):
+        PROXIES[name](probe)
+    train, evaluated = (probe.seconds.of["operations", training] for training in (True, False))
+    assert train > 0
+    assert evaluated > 0
+    own = sum(probe.seconds.of[need] for need in PROXIES["macs"].needs)
+    assert probe.cost_s(PROXIES["macs"].needs) == pytest.approx(train + own)
