@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from . import __version__
 from .cli import check, check_proxy, data, evolve, leaderboard, run, score
@@ -29,12 +32,15 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 4 incomplete, 130 interrupted.
+    Return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 4 incomplete, 130 interrupted, 143 terminated.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without the letter rho shows a question mark
+    is_main = threading.current_thread() is threading.main_thread()
+    # SLURM and others announce with SIGTERM that they will kill a job.
+    before = signal.signal(signal.SIGTERM, _end) if is_main else None
     try:
         parser = main_parser(COMMANDS, __version__, only=given[0] if given else "")
         if not given:
@@ -47,9 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ZcbenchError as error:
         print(f"zcbench: {one_line(str(error))}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("zcbench: interrupted; what is finished is kept, the same command goes on from there", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        how, number = ("terminated", signal.SIGTERM) if isinstance(stop, _TerminatedError) else ("interrupted", 2)
+        print(f"zcbench: {how}; what is finished is kept, the same command goes on from there", file=sys.stderr)
+        return 128 + number
     except BrokenPipeError:  # the reader of a pipe went away
         _discard_output()
         return 0
@@ -57,6 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         print(f"zcbench: {one_line(str(error))}; what is finished is kept", file=sys.stderr)
         return 2
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """The signal SIGTERM, which ends whatever runs as Ctrl-C does."""
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise _TerminatedError
 
 
 def _discard_output() -> None:

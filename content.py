@@ -32,6 +32,15 @@ def content_of(*things: Any) -> str:
     return digest.hexdigest()[:12]
 
 
+def of_package() -> str:
+    """Return a digest of the files of zcbench that decide what a score is."""
+    folder = Path(__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(file for room in ("datasets", "proxies", "spaces") for file in (folder / room).rglob("*.py")):
+        digest.update(f"{file.relative_to(folder)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
 def _add(module: ModuleType, files: dict[Path, None], folder: Path | None) -> None:
     """Add the file of a module, and those of what it uses from its folder."""
     path = Path(getattr(module, "__file__", None) or "")

@@ -1,16 +1,19 @@
-"""Compare scores and correlations with a baseline, after computing the scores that the results folder lacks."""
+"""Compute the scores of a baseline anew, and compare them and their correlations with it."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import StudyConfig, TrainerConfig
+from ..bench.study.config import StudyConfig
+from ..content import of_package
 from ..errors import ConfigError
 from . import run
 from .parser import Parser, add_shared, command_parser, instantiated, parse, settings
@@ -23,7 +26,11 @@ if TYPE_CHECKING:
 def arguments(parser: Parser) -> None:
     """Declare the arguments."""
     parser.add_argument("--baseline", required=True, help="A JSON file that `zcbench check --update` has written.")
-    parser.add_argument("--results", default="results", help="The results folder.")
+    parser.add_argument(
+        "--results",
+        help="A results folder that keeps the scores, so that a check that was ended goes on; scores of other code are "
+        "computed again. By default nothing is kept.",
+    )
     parser.add_argument("--update", action="store_true", help="Write the baseline instead of comparing with it.")
     parser.add_argument(
         "--config",
@@ -32,7 +39,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--rtol", type=float, help="The relative tolerance of scores; by default 1e-5, and 1e-10 for float64."
     )
-    parser.add_argument("--devices", type=int, default=1, help="The number of worker processes.")
+    parser.add_argument("--workers", type=int, default=1, help="The number of worker processes.")
     add_shared(parser, "data", "include")
     parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
     parser.add_argument("--junit", help="The path of a JUnit file to write as well.")
@@ -51,28 +58,37 @@ def main(parsed: Sequence[Namespace]) -> int:
     if given.config and not given["update"]:
         raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
     document = {} if given.config else read_baseline(path)
-    study = resolve(_study_config(given, document))
-    if not runner.run(study):
-        return 0
-    rows = select(Store(study.out), study.recipe)
+    study = dataclasses.replace(resolve(_study_config(given, document)), code=of_package())
+    with _folder(given.results) as folder:
+        study = dataclasses.replace(study, config=dataclasses.replace(study.config, out=folder))
+        runner.run(study)
+        rows = select(Store(study.out), study.recipe)
+    failed = run.report_failures(rows)
     if given["update"]:
+        if failed:
+            print(f"{path}: not written, because a baseline needs every score", file=sys.stderr)
+            return 4
         write_baseline(path, make_baseline(study.config, study.recipe, rows))
         print(f"{path}: {len(study.indices)} networks, {rows['proxy'].nunique()} proxies", file=sys.stderr)
         return 0
     findings = compare(document, study.recipe, rows, rtol=given.rtol)
     title = f"{path.name}: {len(study.indices)} networks of {study.space.name} on {study.images.name}"
     _report(given, findings, title, path.stem)
-    return exit_status(findings)
+    status = exit_status(findings)
+    return 4 if failed and status == 0 else status
+
+
+def _folder(named: str | None) -> AbstractContextManager[str]:
+    return nullcontext(named) if named else TemporaryDirectory(prefix="zcbench-check-")
 
 
 def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
     """Return the study of a baseline: the one that `--config` names, or else the one that the baseline was made by."""
     changes: dict[str, Any] = {
-        "out": given.results,
         "data": given.data,
         "include": given.include,
         "tracker": "none",
-        "trainer": TrainerConfig(devices=given.devices),
+        "workers": given.workers,
     }
     if not given.config:
         parser = command_parser(run)

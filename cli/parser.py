@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace  # type: ignore[attr-defined]
 
-from ..bench.study.config import read_configs, searches, studies
+from ..bench.study.config import read_configs, refuse_former, searches, studies
 from ..errors import ConfigError, one_line
 
 T = TypeVar("T")
@@ -109,6 +109,7 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
     Raises:
         ConfigError: The arguments are not those of the command.
     """
+    refuse_former(word.removeprefix("--").partition("=")[0] for word in arguments if word.startswith("--"))
     arguments, named = _config_first(arguments, 1 if parser.commands else 0)
     command = parser.commands.get(arguments[0], parser) if arguments else parser
     if named:
@@ -137,7 +138,7 @@ def instantiated(command: Parser, parsed: Namespace) -> Namespace:
     Raises:
         ConfigError: A value stands where nested settings belong.
     """
-    for name in ("trainer", "engine"):
+    for name in ("engine",):
         if name in parsed and not isinstance(parsed[name], Namespace):
             raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
     made: Namespace = command.instantiate(parsed)

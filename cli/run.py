@@ -15,6 +15,8 @@ from .parser import ConfigFile, Parser, add_shared, settings
 from .terminal import show
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..bench.results.ranking import Ranking
     from ..bench.study.resolve import Study
 
@@ -41,10 +43,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     """Run the studies and print their rankings; return 4 if scores failed, which another run tries again."""
     from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
     from ..bench.report.tracking import track
-    from ..bench.results.failures import failures
     from ..bench.results.ranking import select, summarise
     from ..bench.scoring.runner import run
-    from ..bench.scoring.store import ATTEMPTS, Store
+    from ..bench.scoring.store import Store
 
     form = parsed[0].format
     lacking = 0
@@ -52,8 +53,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     # Every fault in a list of studies comes to light before the first of them starts.
     for name, study in _at_hand(parsed):
         print(f"study {name}: {_facts(study)}", file=sys.stderr)
-        if not run(study):
-            continue
+        run(study)
         rows = select(Store(study.out), study.recipe)
         found = summarise(study.recipe, rows)
         rankings += found
@@ -61,11 +61,7 @@ def main(parsed: Sequence[Namespace]) -> int:
             show(terminal(found, study.truth.label))
         elif form == "svg":
             print(as_svg(terminal(found, study.truth.label)))
-        for line in failures(rows):
-            print(f"zcbench: {line}", file=sys.stderr)
-        if failed := int(rows["status"].isin(ATTEMPTS).sum()):
-            print(f"zcbench: {failed} of {len(rows)} scores failed; the same command tries them again", file=sys.stderr)
-            lacking += failed
+        lacking += report_failures(rows)
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
     if rankings and form == "csv":
@@ -75,6 +71,18 @@ def main(parsed: Sequence[Namespace]) -> int:
     for folder in dict.fromkeys(each.out for each in parsed):
         print(f"scores: {folder}", file=sys.stderr)
     return 4 if lacking else 0
+
+
+def report_failures(rows: pd.DataFrame) -> int:
+    """Print what got no score in a run, a line per proxy; return how many scores another run would try again."""
+    from ..bench.results.failures import failures
+    from ..bench.scoring.store import ATTEMPTS
+
+    for line in failures(rows):
+        print(f"zcbench: {line}", file=sys.stderr)
+    if failed := int(rows["status"].isin(ATTEMPTS).sum()):
+        print(f"zcbench: {failed} of {len(rows)} scores failed; the same command tries them again", file=sys.stderr)
+    return failed
 
 
 def study_config(parsed: Namespace) -> StudyConfig:

@@ -1,7 +1,8 @@
-"""The engine: jobs in, results out. The statistics and the evaluation of the evolution run on it."""
+"""The engine: jobs in, results out. Studies, and the statistics and evaluation of the evolution run on it."""
 
 from __future__ import annotations
 
 from .local import Ended as Ended
 from .local import Limits as Limits
 from .local import Workers as Workers
+from .local import place as place

@@ -167,9 +167,11 @@ class Workers:
         return [worker for worker in self._workers if worker.task is None]
 
     def _start(self) -> _Worker:
+        taken = {worker.place for worker in self._workers}
+        free = next(number for number in range(self.count) if number not in taken)
         gc.freeze()  # a search for garbage in a forked process would copy the memory that it shares with this one
         try:
-            return _Worker(self._context, self._prepare, self.limits.mebibytes)
+            return _Worker(self._context, free, self._prepare, self.limits.mebibytes)
         finally:
             gc.unfreeze()
 
@@ -234,10 +236,15 @@ class _Worker:
     """A worker process, as the process that started it sees it."""
 
     def __init__(
-        self, context: BaseContext, prepare: tuple[Callable[..., None] | None, tuple[object, ...]], mebibytes: int
+        self,
+        context: BaseContext,
+        place: int,
+        prepare: tuple[Callable[..., None] | None, tuple[object, ...]],
+        mebibytes: int,
     ) -> None:
+        self.place = place
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, *prepare, mebibytes), daemon=True)  # type: ignore[attr-defined]
+        self.process = context.Process(target=_serve, args=(theirs, place, *prepare, mebibytes), daemon=True)  # type: ignore[attr-defined]
         self.process.start()
         theirs.close()
         self.waited_for: tuple[Connection, int] = (self.connection, self.process.sentinel)
@@ -287,6 +294,14 @@ class _Worker:
         self.process.close()
 
 
+def place() -> int:
+    """Return the place of this worker among the workers, from 0; one that is replaced leaves it to the next."""
+    return _place
+
+
+_place = 0
+
+
 def _context() -> BaseContext:
     """Return the start method: forked processes share memory, but are not safe beside CUDA's threads."""
     fork = sys.platform == "linux" and not torch.cuda.is_available()
@@ -294,9 +309,11 @@ def _context() -> BaseContext:
 
 
 def _serve(
-    connection: Connection, prepare: Callable[..., None] | None, args: tuple[object, ...], mebibytes: int
+    connection: Connection, own: int, prepare: Callable[..., None] | None, args: tuple[object, ...], mebibytes: int
 ) -> None:
     """Take jobs and answer them, until the other end of the pipe is closed."""
+    global _place  # noqa: PLW0603 - a process is one worker
+    _place = own
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent is interrupted too, and ends this worker
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()

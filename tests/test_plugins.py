@@ -24,11 +24,23 @@ class TestMySpace(SpaceContract):
         return SPACES["my_space"](None)
 
 
-@pytest.mark.parametrize("strategy", ["auto", "ddp_spawn"])
-def test_a_study_of_an_included_space(tmp_path: Path, strategy: str) -> None:
-    command = [sys.executable, "-m", "zcbench", "run", "--include", str(EXAMPLE), "--space", "my_space"]
+SCRIPT = """
+import multiprocessing, sys
+from zcbench.__main__ import main
+from zcbench.engine import local
+
+if __name__ == "__main__":
+    local._context = lambda: multiprocessing.get_context(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_study_of_an_included_space(tmp_path: Path, start: str) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py", start, "run", "--include", str(EXAMPLE), "--space", "my_space"]
     options = ["--dataset", "cifar10-samples", "--batch_sizes", "[2]", "--proxies", "[params,macs]", "--sample", "9"]
-    workers = ["--trainer.devices", "2", "--trainer.strategy", strategy, "--tracker", "none", "--format", "csv"]
+    workers = ["--workers", "2", "--tracker", "none", "--format", "csv"]
     done = subprocess.run(
         [*command, *options, *workers], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )

@@ -39,7 +39,10 @@ _PINNED = ("torch", "numpy", "scipy", "machine", "cpu", "processor")
 #: Parts of a recipe without which scores are not comparable.
 _FIXED = ("protocol", "device", "truth", "batches", "accuracies")
 #: Settings that change no score.
-_FREE = ("name", "out", "data", "include", "tracker", "trainer", "resamples")
+_FREE = (
+    *("name", "out", "data", "include", "tracker", "resamples"),
+    *("workers", "device", "limit_s", "memory_mib", "tries"),
+)
 
 Outcome = Literal["same", "not comparable", "regressed"]
 

@@ -1,46 +1,38 @@
-"""The run of a study: `Trainer.predict` with networks as its data set. Every worker writes its own parts."""
+"""The run of a study: its networks are jobs for worker processes, and this process alone writes their scores."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import logging
-import multiprocessing
+import math
+import pickle
 import resource
-import signal
 import sys
 import time
 import uuid
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.callbacks import Callback
-from torch.utils.data import DataLoader
 
 from ...atomic import write_atomically
+from ...engine import Ended, Limits, Workers, place
 from ...environment import environment
-from ...errors import ConfigError, one_line
 from ...plugins import load
 from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
-from ..study.config import TrainerConfig, listed
+from ..study.config import listed
 from ..study.recipe import Work
 from ..study.resolve import Study
-from .store import KEY, Row, Store, Writer
+from .store import ATTEMPTS, Row, Store
 
 
 @dataclass(frozen=True)
 class Job:
-    """One item of the data set that the trainer predicts on: a network and its work.
+    """A network and its work.
 
     Attributes:
         index: Index of the network in the space.
@@ -69,29 +61,23 @@ def missing(study: Study, store: Store) -> list[Job]:
     return sorted(jobs, key=lambda job: (-study.space.macs(job.architecture, task), job.index))
 
 
-def run(study: Study) -> bool:
-    """Compute the scores that are not in the store, and record the run; return whether this process reports.
+def run(study: Study) -> None:
+    """Compute the scores that are not in the store, and record the run.
 
     Raises:
-        ResultsError: The results folder cannot be written.
+        ResultsError: The results folder cannot be written, or no worker can be started.
     """
     store = Store(study.out)
     jobs = missing(study, store)
     store.create()
     started, clock = datetime.now(UTC), time.perf_counter()
-    if jobs:
-        with _quiet_lightning(), _one_thread():
-            trainer = _trainer(study.config.trainer, len(jobs))
-            trainer.predict(
-                _Scorer(study, store), DataLoader(_Jobs(jobs), batch_size=1, collate_fn=_only), return_predictions=False
-            )
-            if not trainer.is_global_zero:
-                return False
+    failed = _score(study, store, jobs) if jobs else 0
     record = {
         "started": started.isoformat(timespec="seconds"),
         "wall_s": round(time.perf_counter() - clock, 3),
         "scored": len(jobs),
         "reused": len(study.indices) - len(jobs),
+        "complete": failed == 0,
         "config": dataclasses.asdict(study.config),
         "recipe": study.recipe.document(),
         "sizes": study.sizes(),
@@ -99,77 +85,85 @@ def run(study: Study) -> bool:
     }
     name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"
     write_atomically(store.folder / "runs" / name, json.dumps(record, indent=1, allow_nan=False).encode())
-    return True
 
 
-class _Jobs(torch.utils.data.Dataset[Job]):
-    def __init__(self, jobs: list[Job]) -> None:
-        self.jobs = jobs
+def _score(study: Study, store: Store, jobs: list[Job]) -> int:
+    """Write the rows of all jobs as they end; return the number of rows without a score."""
+    count = min(study.config.workers, len(jobs))
+    limits = Limits(seconds=study.config.limit_s, mebibytes=study.config.memory_mib)
+    title = f"scoring {len(jobs)} networks on {count} worker(s)"
+    failed = 0
+    with (
+        store.writer() as writer,
+        Progress(title, len(jobs)) as progress,
+        Workers(count, _prepare, _Asked(study), limits=limits) as workers,
+    ):
+        for ended in workers.run(_rows, jobs):
+            rows = _without_score(study, ended) if ended.value is None else ended.value
+            failed += sum(row.status in ATTEMPTS for row in rows)
+            writer.add(rows)
+            progress.advance(1)
+    return failed
 
-    def __len__(self) -> int:
-        return len(self.jobs)
 
-    def __getitem__(self, index: int) -> Job:
-        return self.jobs[index]
+class _Asked:
+    """A study for worker processes. One that is spawned reads the files to include before it unpickles the study."""
 
-
-def _only(items: list[Job]) -> Job:
-    return items[0]
-
-
-class _Scorer(pl.LightningModule):
-    """A module that builds and scores one network per step. It has no parameters of its own."""
-
-    def __init__(self, study: Study, store: Store) -> None:
-        super().__init__()
+    def __init__(self, study: Study) -> None:
         self.study = study
-        self.store = store
-        self.writer: Writer | None = None
 
-    def transfer_batch_to_device(self, batch: Job, device: torch.device, dataloader_idx: int) -> Job:
-        return batch
+    def __getstate__(self) -> tuple[list[str], bytes]:
+        return listed(self.study.config.include), pickle.dumps(self.study)
 
-    def on_predict_start(self) -> None:
-        # A spawned worker has neither our number of threads nor the files to include.
-        torch.set_num_threads(1)
-        load(listed(self.study.config.include))
-        self.writer = self.store.writer()
+    def __setstate__(self, state: tuple[list[str], bytes]) -> None:
+        load(state[0])
+        self.study = pickle.loads(state[1])  # noqa: S301 - this process has pickled it
 
-    def on_predict_end(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
 
-    def predict_step(self, job: Job, batch_idx: int) -> int:
-        assert self.writer is not None
-        rows = list(self._rows(job))
-        self.writer.add(rows)
-        if self.trainer.received_sigterm:  # Lightning notes the signal and continues to predict
-            raise SystemExit(128 + signal.SIGTERM)
-        return len(rows)  # Lightning warns of a step that returns None
+#: The study of a worker process.
+_asked: _Asked
 
-    def _rows(self, job: Job) -> Iterator[Row]:
-        study, precision = self.study, getattr(torch, self.study.config.precision)
-        for seed in dict.fromkeys(work.seed for work in job.work):
-            net = study.space.build(job.architecture, study.images.task, seed).to(self.device, precision)
-            known: dict[str, Score] = {}
-            for work in (work for work in job.work if work.seed == seed):
-                batch = study.batches[work.batch_size, seed]
-                proxies = [PROXIES[name] for name in work.proxies if name not in known]
-                y = None if batch.y is None else batch.y.to(self.device)
-                x = batch.x.to(self.device, precision, memory_format=study.space.memory_format)
-                scores = {s.proxy: s for s in score_all(net, x, y, proxies, seed=seed)}
-                # A score that is the same for every batch is computed once.
-                known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
-                for name in work.proxies:
-                    score = scores.get(name) or known[name]
-                    yield Row(
-                        **dict(zip(KEY, study.recipe.key(job.architecture, work, name), strict=True)),
-                        value=score.value,
-                        status=score.status,
-                        message=score.message,
-                        wall_s=score.wall_s,
-                        peak_mib=_peak_mib(self.device),
-                    )
+
+def _prepare(asked: _Asked) -> None:
+    global _asked  # noqa: PLW0603 - a worker process has one study
+    _asked = asked
+
+
+def _device(study: Study) -> torch.device:
+    """Return the device of this worker; workers take the GPUs in turn, so that several may share one."""
+    if not study.on_gpu:
+        return torch.device("cpu")
+    return torch.device("cuda", place() % torch.cuda.device_count())
+
+
+def _rows(job: Job) -> list[Row]:
+    """Score one network, in a worker process."""
+    study = _asked.study
+    device, precision = _device(study), getattr(torch, study.config.precision)
+    rows: list[Row] = []
+    for seed in dict.fromkeys(work.seed for work in job.work):
+        net = study.space.build(job.architecture, study.images.task, seed).to(device, precision)
+        known: dict[str, Score] = {}
+        for work in (work for work in job.work if work.seed == seed):
+            batch = study.batches[work.batch_size, seed]
+            proxies = [PROXIES[name] for name in work.proxies if name not in known]
+            y = None if batch.y is None else batch.y.to(device)
+            x = batch.x.to(device, precision, memory_format=study.space.memory_format)
+            scores = {s.proxy: s for s in score_all(net, x, y, proxies, seed=seed)}
+            # A score that is the same for every batch is computed once.
+            known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
+            for name in work.proxies:
+                score = scores.get(name) or known[name]
+                key = study.recipe.key(job.architecture, work, name)
+                rows.append(Row(*(*key, score.value, score.status, score.message, score.wall_s, _peak_mib(device))))
+    return rows
+
+
+def _without_score(study: Study, ended: Ended[Job, Any]) -> list[Row]:
+    """Return the rows of a network that ended without scores: one attempt for every score that it lacks."""
+    attempt = (math.nan, ended.status, ended.message, math.nan, math.nan)
+    keys = (study.recipe.key(ended.job.architecture, work, name) for work in ended.job.work for name in work.proxies)
+    return [Row(*key + attempt) for key in keys]
 
 
 def _peak_mib(device: torch.device) -> float:
@@ -184,90 +178,3 @@ def _peak_mib(device: torch.device) -> float:
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-class _ProgressBar(Callback):
-    """A progress bar of the networks that all workers of this machine have finished."""
-
-    def __init__(self, total: int, workers: int) -> None:
-        # A counter of the spawn context works with forked workers too.
-        self.done = multiprocessing.get_context("spawn").Value("i", 0)
-        self.total = total
-        self.workers = workers
-        self.progress: Progress | None = None
-
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if trainer.is_global_zero:
-            self.progress = Progress(f"scoring {self.total} networks on {self.workers} worker(s)", self.total)
-
-    def on_predict_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        with self.done.get_lock():
-            self.done.value += 1
-        if self.progress:
-            self.progress.update(self.done.value)
-
-    def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.progress:
-            self.progress.close()
-
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        if self.progress:
-            self.progress.close()
-
-
-def _trainer(config: TrainerConfig, jobs: int) -> pl.Trainer:
-    strategy = config.strategy
-    on_cpu = config.accelerator == "cpu"
-    devices = min(config.devices, jobs) if on_cpu and config.num_nodes == 1 else config.devices
-    if strategy == "auto" and on_cpu and devices > 1 and config.num_nodes == 1:
-        # Forking takes no time, but is not safe after a process has started the threads of CUDA.
-        strategy = "ddp_fork" if sys.platform == "linux" and not torch.cuda.is_available() else "ddp_spawn"
-    try:
-        return pl.Trainer(
-            accelerator=config.accelerator,
-            devices=devices,
-            num_nodes=config.num_nodes,
-            strategy=strategy,
-            inference_mode=False,  # proxies take gradients; predict_step enables them
-            logger=False,
-            enable_checkpointing=False,
-            enable_model_summary=False,
-            enable_progress_bar=False,
-            callbacks=[_ProgressBar(jobs, devices * config.num_nodes)],
-        )
-    except (MisconfigurationException, RuntimeError, ValueError) as error:
-        raise ConfigError(
-            f"trainer: expected settings that this machine allows, got {config} ({one_line(str(error))[:120]}): change "
-            "--trainer.accelerator, --trainer.devices or --trainer.strategy"
-        ) from None
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Give every CPU worker one thread: two processes are faster than two threads, and the order of sums is fixed."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Silence the advice of Lightning on training, which does not apply when networks are the data."""
-    names = {"pytorch_lightning", *(n for n in logging.root.manager.loggerDict if n.startswith("lightning"))}
-    loggers = [logging.getLogger(name) for name in sorted(names)]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            # A data loader needs no workers here, because an item is a text and not an image.
-            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            # Lightning 2.6 gives this warning with newer versions of torch.
-            warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

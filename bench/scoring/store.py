@@ -24,7 +24,7 @@ from ..study.recipe import Key
 FORMAT = 1
 _MANIFEST = "zcbench.json"
 #: Statuses that are no property of a network: they are tried again, and a score takes their place.
-ATTEMPTS = frozenset({"error", "out_of_memory"})
+ATTEMPTS = frozenset({"error", "out_of_memory", "crashed", "timeout"})
 #: Limits of a part: rows, bytes that it unpacks to, bytes of one text.
 MOST_ROWS, MOST_BYTES, LONGEST_TEXT = 20_000_000, 2 << 30, 20_000
 

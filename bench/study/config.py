@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -22,22 +22,8 @@ PROTOCOL = "2"
 #: Version of the format of configuration files.
 CONFIG_VERSION = 1
 
-
-@dataclass(frozen=True)
-class TrainerConfig:
-    """How the study runs; no setting here changes a score.
-
-    Args:
-        accelerator: Accelerator for Lightning: cpu, gpu or auto.
-        devices: Number of worker processes. Each has one thread on a CPU, or one GPU.
-        num_nodes: Number of machines, for example of a SLURM allocation.
-        strategy: Strategy for Lightning; auto forks the workers on a Linux CPU.
-    """
-
-    accelerator: str = "cpu"
-    devices: int = 1
-    num_nodes: int = 1
-    strategy: str = "auto"
+#: Settings of earlier versions, and what stands in their place.
+FORMER = {"trainer": "workers, and device for a GPU", "devices": "workers"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,12 @@ class StudyConfig:
         data: Data folder; default is ZCBENCH_DATA or the data directory of the user.
         include: Python files that register spaces, data sets or proxies of your own.
         tracker: Tracker of the run: wandb (offline unless you are logged in) or none.
-        trainer: How the study runs.
+        workers: Number of worker processes; no number of them changes a score.
+        device: Device of the workers: cpu, cuda, or auto for cuda where there is a GPU. Workers take the GPUs in turn.
+        limit_s: Seconds after which a network is given up, with the status timeout; 0 for no limit.
+        memory_mib: Memory in MiB that one network may take on a CPU, or else has the status out_of_memory; 0 for no
+            limit.
+        tries: Number of runs that try a network which gives no score before it is left alone.
     """
 
     version: int = CONFIG_VERSION
@@ -80,7 +71,11 @@ class StudyConfig:
     data: str | None = None
     include: list[str] | str = field(default_factory=list)
     tracker: Literal["wandb", "none"] = "wandb"
-    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    workers: int = 1
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    limit_s: float = 3600.0
+    memory_mib: int = 0
+    tries: int = 3
 
 
 def listed(values: list[T] | T) -> list[T]:
@@ -128,6 +123,7 @@ def read_configs(path: Path) -> list[str]:
     found = document.get("version") if isinstance(document, dict) else None
     if type(found) is not int or found != CONFIG_VERSION:
         raise ConfigError(f"config: {path} has version {found}, expected `version: {CONFIG_VERSION}` at its top")
+    refuse_former(document)
     if "config" in document:
         raise ConfigError(f"config: {path} names another configuration: expected settings alone")
     if "studies" not in document:
@@ -135,7 +131,21 @@ def read_configs(path: Path) -> list[str]:
     own = document.pop("studies")
     if not isinstance(own, list) or not own or not all(isinstance(study, dict) for study in own):
         raise ConfigError(f"config: {path}: expected a list of settings under `studies`, got {one_line(str(own))[:80]}")
+    for study in own:
+        refuse_former(study)
     return [json.dumps(document | study, default=str) for study in own]
+
+
+def refuse_former(names: Iterable[str]) -> None:
+    """Refuse settings that had another name in earlier versions.
+
+    Raises:
+        ConfigError: A setting has another name now.
+    """
+    for name in names:
+        former = name.partition(".")[0]
+        if former in FORMER:
+            raise ConfigError(f"{name}: expected {FORMER[former]}, its name in this version")
 
 
 def distinct(name: str, values: Sequence[Any]) -> list[Any]:

@@ -36,6 +36,7 @@ class Study:
         indices: Indices of the sample in the space.
         work: Proxies that every network is scored by, with seed and batch size.
         batches: Probe batch, by (batch size, seed).
+        code: Digest of the code of zcbench if scores of other code are not reused, empty otherwise.
     """
 
     config: StudyConfig
@@ -45,6 +46,7 @@ class Study:
     indices: tuple[int, ...]
     work: tuple[Work, ...]
     batches: Mapping[tuple[int, int], ProbeBatch]
+    code: str = ""
 
     @property
     def out(self) -> Path:
@@ -69,9 +71,14 @@ class Study:
     @property
     def device(self) -> str:
         """The class of device, `cpu` or `cuda`, and the precision if it is not float32: part of the key of a score."""
-        wanted = self.config.trainer.accelerator
-        cuda = wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available())
-        return ("cuda" if cuda else "cpu") + ("" if self.config.precision == "float32" else f" {self.config.precision}")
+        own = "cuda" if self.on_gpu else "cpu"
+        return own + ("" if self.config.precision == "float32" else f" {self.config.precision}")
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether networks are scored on a GPU."""
+        wanted = self.config.device
+        return wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available())
 
     def sizes(self) -> dict[str, list[float]]:
         """Return `params`, `macs` and the traits that the space knows of every network, by name."""
@@ -104,7 +111,7 @@ class Study:
             content={
                 proxy.name: digest
                 for proxy in self.proxies
-                if (digest := content_of(proxy.function, self.space, self.images))
+                if (digest := content_of(proxy.function, self.space, self.images) + self.code)
             },
         )
 
@@ -126,8 +133,11 @@ def resolve(config: StudyConfig) -> Study:
         raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {seeds}")
     if config.resamples < 1:
         raise ConfigError(f"resamples: expected 1 or more, got {config.resamples}")
-    if config.trainer.devices < 1 or config.trainer.num_nodes < 1:
-        raise ConfigError(f"trainer: expected devices and num_nodes of 1 or more, got {config.trainer}")
+    for name, least in (("workers", 1), ("tries", 1), ("limit_s", 0), ("memory_mib", 0)):
+        if not (value := getattr(config, name)) >= least:  # NaN is refused too
+            raise ConfigError(f"{name}: expected {least} or more, got {value}")
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device: expected cpu or auto, got cuda: torch finds no GPU on this machine")
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     indices = space.sample(config.sample or space.size, config.sample_seed)

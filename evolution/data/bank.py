@@ -91,7 +91,7 @@ class Bank:
         self.dtype = dtype
 
     def build(
-        self, networks: Networks, images: ImageDataModule, batch_size: int = 1, seed: int = 0, *, devices: int = 1
+        self, networks: Networks, images: ImageDataModule, batch_size: int = 1, seed: int = 0, *, workers: int = 1
     ) -> list[Handle]:
         """Compute the statistics that are missing and return one handle per network, in the given order.
 
@@ -103,7 +103,7 @@ class Bank:
             images: Data set of the probe batch; the networks are built for its task.
             batch_size: Number of images in the probe batch.
             seed: Seed of the probe batch, the weights and the noise.
-            devices: Number of worker processes, of one thread each, at least 1; it does not change the files.
+            workers: Number of worker processes, of one thread each, at least 1; it does not change the files.
 
         Raises:
             ConfigError: The batch size is not possible.
@@ -114,7 +114,7 @@ class Bank:
         if missing:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                _run(list(missing.values()), min(devices, len(missing)))
+                _run(list(missing.values()), min(workers, len(missing)))
             except OSError as error:
                 raise ResultsError(
                     f"statistics: cannot write to {self.folder} ({error.strerror}): choose another folder"
@@ -203,9 +203,9 @@ class _Job:
 _JOBS: list[_Job] = []
 
 
-def _run(jobs: Sequence[_Job], devices: int) -> None:
-    title = f"collecting statistics of {len(jobs)} networks on {devices} worker(s)"
-    with Progress(title, len(jobs)) as progress, Workers(devices, _share, jobs) as workers:
+def _run(jobs: Sequence[_Job], count: int) -> None:
+    title = f"collecting statistics of {len(jobs)} networks on {count} worker(s)"
+    with Progress(title, len(jobs)) as progress, Workers(count, _share, jobs) as workers:
         for stamp in workers.map(_run_one, list(range(len(jobs)))):
             if stamp:  # a file that has just been written needs no check
                 _CHECKED.add(stamp)

@@ -69,7 +69,7 @@ class EvolveConfig:
         statistics: Folder of the network statistics; by default a folder within `out`.
         data: Data folder; by default ZCBENCH_DATA or the user's data directory.
         include: Python files that register your own spaces, data sets or proxies.
-        devices: Number of worker processes.
+        workers: Number of worker processes.
         tracker: Tracker that mirrors the search: wandb (offline unless you are logged in) or none.
     """
 
@@ -102,5 +102,5 @@ class EvolveConfig:
     statistics: str | None = None
     data: str | None = None
     include: list[str] | str = field(default_factory=list)
-    devices: int = 1
+    workers: int = 1
     tracker: Literal["wandb", "none"] = "wandb"

@@ -84,9 +84,9 @@ def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda st
     out.mkdir(parents=True, exist_ok=True)
     # Collecting statistics takes long, so the folder of another search is refused before.
     last_state(out, dict(search.recipe))
-    pools = [pool for study in search.grounds for pool in _pools(study, search.pool, search.bank, search.devices)]
+    pools = [pool for study in search.grounds for pool in _pools(study, search.pool, search.bank, search.workers)]
     recipe = {**search.recipe, "pools": {pool.name: [handle.path.stem for handle in pool.handles] for pool in pools}}
-    with Workers(search.devices) as workers:
+    with Workers(search.workers) as workers:
         problem = NetworkProblem(pools, search.scoring, search.measure, workers)
 
         def record(state: State) -> None:
@@ -110,7 +110,7 @@ def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda st
     return Discovery(state, candidates, tests, notes)
 
 
-def _pools(study: Study, size: int, bank: Bank, devices: int) -> list[Pool]:
+def _pools(study: Study, size: int, bank: Bank, workers: int) -> list[Pool]:
     """Collect the statistics of the first networks of a ground, one pool for every batch size and seed."""
     indices = study.indices[:size]
     networks = [(study.space, index) for index in indices]
@@ -118,7 +118,7 @@ def _pools(study: Study, size: int, bank: Bank, devices: int) -> list[Pool]:
     name = f"{study.space.name} on {study.images.name}"
     pools = []
     for batch_size, seed in study.batches:
-        handles = bank.build(networks, study.images, batch_size, seed, devices=devices)
+        handles = bank.build(networks, study.images, batch_size, seed, workers=workers)
         kept = [i for i, handle in enumerate(handles) if not handle.failure and np.isfinite(accuracies[i])]
         lacking = [handle.failure or "it has no accuracy" for i, handle in enumerate(handles) if i not in set(kept)]
         if len(kept) < 3:
@@ -190,8 +190,9 @@ def _test(ground: Study, pool: int, files: Sequence[Path]) -> list[Ranking]:
     )
     study = resolve(config)
     study = dataclasses.replace(study, indices=study.indices[pool:])
-    if not study.indices or not run_study(study):
+    if not study.indices:
         return []
+    run_study(study)
     return summarise(study.recipe, select(Store(study.out), study.recipe))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...bench.results.board import Board, boards
 from ...bench.scoring.store import Store
-from ...bench.study.config import PROTOCOL, StudyConfig, TrainerConfig, distinct, listed
+from ...bench.study.config import PROTOCOL, StudyConfig, distinct, listed
 from ...bench.study.recipe import Recipe
 from ...bench.study.resolve import Study, resolve
 from ...datasets import data_folder
@@ -57,7 +57,7 @@ class ProgramSearch:
     bank: Bank
     scoring: Scoring
     measure: Measure
-    devices: int
+    workers: int
     out: Path
     recipe: Mapping[str, Any]
 
@@ -130,8 +130,8 @@ def _check_programs(config: EvolveConfig) -> None:
     for name in ("test", "grounds_drawn", "exact"):
         if (value := getattr(config, name)) < 0:
             raise ConfigError(f"{name}: expected 0 or more, got {value}")
-    if config.devices < 1:
-        raise ConfigError(f"devices: expected 1 or more, got {config.devices}")
+    if config.workers < 1:
+        raise ConfigError(f"workers: expected 1 or more, got {config.workers}")
     if config.engine.pareto and config.engine.parsimony:
         raise ConfigError("engine: expected either parsimony or pareto, because both make programs small")
     if config.objective == "both":
@@ -158,7 +158,7 @@ def _programs(config: EvolveConfig) -> ProgramSearch:
         bank=Bank(Path(config.statistics or out / "statistics"), config.collection, config.dtype),
         scoring=Scoring(config.to_scalar, config.aggregation),
         measure=Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact),
-        devices=config.devices,
+        workers=config.workers,
         out=out,
         recipe=_program_recipe(config),
     )
@@ -184,7 +184,7 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
             data=config.data,
             include=config.include,
             tracker="none",
-            trainer=TrainerConfig(devices=config.devices),
+            workers=config.workers,
         )
     )
 
@@ -193,7 +193,7 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
     """Return the configuration without the values that do not influence the search, and all versions."""
     document = dataclasses.asdict(config)
     for free in (
-        *("out", "statistics", "data", "include", "devices", "tracker", "test", "tests", "test_batch_size"),
+        *("out", "statistics", "data", "include", "workers", "tracker", "test", "tests", "test_batch_size"),
         *("over", "results", "proxies", "halves"),
     ):
         document.pop(free)

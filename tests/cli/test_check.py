@@ -18,7 +18,7 @@ BASELINE = Path(zcbench.__file__).parent / "tests" / "baselines" / "nb201.json"
         ({"bogus": 1}, "unknown settings bogus"),
         ({"seeds": None}, "seeds: expected a value, got null"),
         ({"sample": "x"}, "sample"),
-        ({"trainer": 5}, "trainer"),
+        ({"trainer": 5}, "unknown settings trainer"),
     ],
     ids=str,
 )

@@ -24,7 +24,7 @@ def run(parser: Parser, *arguments: str) -> list[Namespace]:
 def test_every_argument_is_explained_by_a_sentence(command: str, parser: Parser) -> None:
     for action in parser.commands[command]._actions:
         text = action.help or ""
-        if action.help == argparse.SUPPRESS or action.dest in {"help", "print_config", "trainer", "engine"}:
+        if action.help == argparse.SUPPRESS or action.dest in {"help", "print_config", "engine"}:
             continue
         assert text[:1].isupper() or text.startswith("MODULE:FACTORY"), (action.dest, text)
         assert text.endswith("."), (action.dest, text)
@@ -50,15 +50,22 @@ def test_a_named_configuration_replaces_the_default_one(parser: Parser) -> None:
 
 def test_what_is_given_is_known(parser: Parser) -> None:
     assert run(parser)[0].given == set()
-    assert {"sample", "trainer"} <= {
-        name.partition(".")[0] for name in run(parser, "--sample", "3", "--trainer.devices", "2")[0].given
+    assert {"sample", "workers"} <= {
+        name.partition(".")[0] for name in run(parser, "--sample", "3", "--workers", "2")[0].given
     }
 
 
-def test_nested_settings_are_dataclasses(parser: Parser) -> None:
-    from zcbench.bench.study.config import TrainerConfig
-
-    assert run(parser, "--trainer.devices", "2")[0].trainer == TrainerConfig(devices=2)
+@pytest.mark.parametrize(
+    ("former", "message"),
+    [
+        (["--trainer.devices", "2"], "trainer.devices: expected workers, and device for a GPU, its name"),
+        (["--trainer.strategy=ddp"], "trainer.strategy: expected workers, and device for a GPU, its name"),
+        (["--devices", "2"], "devices: expected workers, its name"),
+    ],
+)
+def test_names_of_earlier_versions_say_the_present_one(parser: Parser, former: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        run(parser, *former)
 
 
 def test_one_configuration_is_named_at_most(parser: Parser) -> None:
@@ -78,7 +85,7 @@ def test_what_is_printed_is_what_runs(parser: Parser, capsys: pytest.CaptureFixt
     ("content", "message"),
     [
         ("sample: null", "sample: expected a value, got null"),
-        ("trainer: 5", "trainer: expected settings by name, got 5"),
+        ("trainer: {devices: 2}", "trainer: expected workers, and device for a GPU, its name in this version"),
         ("config: quickstart", "names another configuration: expected settings alone"),
         ("studies: [{sample: 2}, {bogus: 1}]", "study 2 of 2: .*bogus"),
     ],
@@ -89,7 +96,7 @@ def test_faults_in_a_configuration_name_their_place(parser: Parser, content: str
         study_config(run(parser, "--config", "faulty.yaml")[0])
 
 
-@pytest.mark.parametrize("arguments", [["--sample", "x"], ["--trainer.device", "1"], ["--proxies"], ["extra"]])
+@pytest.mark.parametrize("arguments", [["--sample", "x"], ["--worker", "1"], ["--proxies"], ["extra"]])
 def test_errors_are_of_the_user(parser: Parser, arguments: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"see zcbench --help$"):
         run(parser, *arguments)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import Study, resolve
 from zcbench.errors import BaselineError
+from zcbench.proxies import PROXIES as REGISTRY
 
 PROXIES = ["params", "naswot", "synflow", "jacob_cov", "snip", "vote"]
 
@@ -47,7 +49,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Pair:
         tracker="none",
     )
     study = resolve(config)
-    assert run(study)
+    run(study)
     return study, select(Store(study.out), study.recipe)
 
 
@@ -267,6 +269,50 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     # The baseline's own study is what an update computes.
     assert main(["check", "--baseline", "b.json", "--update", "--results", "anew"]) == 0
     assert main(["check", "--baseline", "b.json", "--results", "anew"]) == 0
+
+
+def test_a_check_computes_and_knows_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before: with scores of the right code in the folder, a fault planted in synflow was 4 same, exit 0."""
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(CONFIG.replace("naswot", "synflow"))
+    assert main(["run", "--config", "study.yaml", "--tracker", "none"]) == 0
+    check = ["check", "--baseline", "b.json"]
+    assert main([*check, "--config", "study.yaml", "--update", "--results", "kept"]) == 0
+    assert main(check) == main([*check, "--results", "kept"]) == 0
+
+    right = REGISTRY["synflow"]
+
+    @functools.wraps(right.function)
+    def wrong(**given: object) -> float:
+        return -float(right.function(**given))
+
+    monkeypatch.setitem(REGISTRY._items, "synflow", dataclasses.replace(right, function=wrong))
+    assert main(check) == 1
+    monkeypatch.setattr("zcbench.cli.check.of_package", lambda: "0" * 12)
+    capsys.readouterr()
+    assert main([*check, "--results", "kept", "--json"]) == 1
+    (worst, *rest) = json.loads(capsys.readouterr().out)
+    assert (worst["proxy"], worst["outcome"]) == ("synflow", "regressed")
+    assert {finding["outcome"] for finding in rest} == {"same"}
+
+
+def test_a_failed_score_is_neither_a_baseline_nor_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(CONFIG)
+    check = ["check", "--baseline", "b.json"]
+    assert main([*check, "--config", "study.yaml", "--update"]) == 0
+
+    def fail() -> float:
+        raise MemoryError("planted")
+
+    monkeypatch.setitem(REGISTRY._items, "params", dataclasses.replace(REGISTRY["params"], function=fail))
+    assert main([*check, "--update"]) == 4
+    assert "b.json: not written, because a baseline needs every score" in capsys.readouterr().err
+    assert main(check) == 1  # another status
 
 
 def test_pinned_names_are_of_the_environment() -> None:

@@ -188,8 +188,8 @@ def test_bfloat16_rounds_and_takes_half_the_room(tmp_path: Path) -> None:
 
 
 def test_the_number_of_workers_does_not_matter(tmp_path: Path) -> None:
-    folders = [tmp_path / str(devices) for devices in (1, 2, 3)]
-    handles = [Bank(f).build(FOUR, IMAGES, devices=d) for f, d in zip(folders, (1, 2, 3), strict=True)]
+    folders = [tmp_path / str(workers) for workers in (1, 2, 3)]
+    handles = [Bank(f).build(FOUR, IMAGES, workers=d) for f, d in zip(folders, (1, 2, 3), strict=True)]
     first, *others = map(files, folders)
     assert len(first) == 4
     assert others == [first, first]
@@ -201,7 +201,7 @@ def test_a_spawned_worker_gives_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     networks = [(space, 0), (space, 1)]
     Bank(tmp_path / "here").build(networks, images)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    handles = Bank(tmp_path / "spawned").build(networks, images, devices=2)
+    handles = Bank(tmp_path / "spawned").build(networks, images, workers=2)
     assert all(handle.path.is_file() for handle in handles)
     assert len(files(tmp_path / "here")) == 2
     assert files(tmp_path / "here") == files(tmp_path / "spawned")
@@ -216,7 +216,7 @@ def test_threads_are_as_before(tmp_path: Path) -> None:
         torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     ("sort", "depth", "failure"),
     [
@@ -226,10 +226,10 @@ def test_threads_are_as_before(tmp_path: Path) -> None:
     ],
 )
 def test_failures_are_recorded_and_not_tried_again(
-    tmp_path: Path, sort: str, depth: int, failure: str, devices: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sort: str, depth: int, failure: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     networks = [NETWORKS[0], (stacks(sort), depth), NETWORKS[1]]
-    handles = Bank(tmp_path).build(networks, IMAGES, devices=devices)
+    handles = Bank(tmp_path).build(networks, IMAGES, workers=workers)
     assert [handle.failure for handle in handles] == ["", failure, ""]
     assert handles[2].load().instances == 4
     with pytest.raises(ResultsError, match=rf"^no statistics \({failure}\): delete \S+\.json to try again$"):
@@ -358,11 +358,11 @@ def test_any_flipped_bit_is_found(built: Handle) -> None:
     assert len(places) > 200
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_what_this_process_has_written_is_not_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    handles = Bank(tmp_path).build(NETWORKS, IMAGES, devices=devices)
+    handles = Bank(tmp_path).build(NETWORKS, IMAGES, workers=workers)
     with monkeypatch.context() as patch:
         patch.setattr(module, "_checksum", lambda *_: pytest.fail("compared"))
         assert [handle.load().instances for handle in handles] == [1, 4, 2]
@@ -436,7 +436,7 @@ def test_only_what_is_read_becomes_resident_and_processes_share_it(tmp_path: Pat
 def test_a_worker_that_dies_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
     networks = [*FOUR[:2], (stacks("deadly"), 1)]
     with pytest.raises(ResultsError, match=r"a worker died (.*memory ran out.*); finished networks and"):
-        Bank(tmp_path).build(networks, IMAGES, devices=2)
+        Bank(tmp_path).build(networks, IMAGES, workers=2)
     assert [h.load().instances for h in Bank(tmp_path).build(FOUR[:2], IMAGES)] == [1, 2]
 
 
@@ -444,7 +444,7 @@ SLOW = [(stacks("slow"), depth) for depth in range(1, 20)]
 
 
 def _build(folder: Path) -> None:
-    Bank(folder).build(SLOW, IMAGES, devices=2)
+    Bank(folder).build(SLOW, IMAGES, workers=2)
 
 
 def children(pid: int) -> list[int]:
@@ -479,7 +479,7 @@ def test_a_killed_build_goes_on_from_where_it_was(tmp_path: Path, how: signal.Si
     wait_until(lambda: not any(map(running, workers)))
     finished = {path.name: path.read_bytes() for path in tmp_path.glob("*.safetensors")}
     assert 3 <= len(finished) < len(SLOW)
-    handles = Bank(tmp_path).build(SLOW[:6], IMAGES, devices=2)
+    handles = Bank(tmp_path).build(SLOW[:6], IMAGES, workers=2)
     assert [handle.load().instances for handle in handles] == [1, 2, 3, 4, 5, 6]
     for name, content in finished.items():
         assert (tmp_path / name).read_bytes() == content

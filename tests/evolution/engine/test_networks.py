@@ -52,8 +52,8 @@ def pools(*sizes):
     ]
 
 
-def problem(*sizes, devices=1, **measure):
-    return NetworkProblem(pools(*sizes), Scoring(), Measure(**measure), Workers(devices))
+def problem(*sizes, workers=1, **measure):
+    return NetworkProblem(pools(*sizes), Scoring(), Measure(**measure), Workers(workers))
 
 
 def programs(*texts):
@@ -157,9 +157,9 @@ def test_the_number_of_workers_changes_no_digit():
 
 
 @pytest.mark.parametrize(
-    ("devices", "size", "blocks"), [(1, 9, [9]), (2, 9, [5, 4]), (4, 2, [1, 1]), (2, 21, [7, 7, 7]), (3, 20, [7, 7, 6])]
+    ("workers", "size", "blocks"), [(1, 9, [9]), (2, 9, [5, 4]), (4, 2, [1, 1]), (2, 21, [7, 7, 7]), (3, 20, [7, 7, 6])]
 )
-def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypatch, devices, size, blocks):
+def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypatch, workers, size, blocks):
     it, sizes = problem(size), []
     score = module._scores
 
@@ -168,7 +168,7 @@ def test_networks_are_shared_among_workers_in_blocks_of_about_one_size(monkeypat
         return score(task)
 
     monkeypatch.setattr(module, "_scores", recorded)
-    it.workers.count = devices  # one process works, but the blocks are those of `devices` workers
+    it.workers.count = workers  # one process works, but the blocks are those of `workers` workers
     monkeypatch.setattr(it.workers, "map", map)
     found = it.scores(programs(*TEXTS), list(range(size)))
     assert sizes == blocks

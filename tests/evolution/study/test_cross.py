@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 from zcbench.bench.scoring.runner import run
-from zcbench.bench.study.config import StudyConfig, TrainerConfig
+from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 from zcbench.datasets import data_folder
 from zcbench.errors import ProgramError, ResultsError
@@ -52,7 +52,6 @@ def results(tmp_path):
                 seeds=[0],
                 out=str(folder),
                 tracker="none",
-                trainer=TrainerConfig(devices=1),
             )
         )
     )

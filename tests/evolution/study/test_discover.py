@@ -75,7 +75,7 @@ def files(folder):
 
 
 def test_the_same_seed_is_the_same_search_whatever_the_workers(search, tmp_path):
-    one, two = search(test=5, out=str(tmp_path / "one")), search(test=5, devices=2, out=str(tmp_path / "two"))
+    one, two = search(test=5, out=str(tmp_path / "one")), search(test=5, workers=2, out=str(tmp_path / "two"))
     first = essence(discover(one))
     assert essence(discover(two)) == first
     assert files(one.out) == files(two.out)
@@ -84,18 +84,18 @@ def test_the_same_seed_is_the_same_search_whatever_the_workers(search, tmp_path)
 
 
 def test_statistics_made_anew_give_the_same_search(search, tmp_path):
-    own = search(statistics=None, out=str(tmp_path / "own"), devices=2)
+    own = search(statistics=None, out=str(tmp_path / "own"), workers=2)
     assert essence(discover(own)) == essence(discover(search()))
     assert list(Path(own.out, "statistics").glob("*.safetensors"))
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_killed_many_times_it_ends_as_if_it_had_not_been(search, tmp_path, devices):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_many_times_it_ends_as_if_it_had_not_been(search, tmp_path, workers):
     engine = {"generations": 8}
     whole = discover(search(engine, out=str(tmp_path / "whole")))
     # It has its own statistics, so that it is also killed while it collects them.
-    killed = search(engine, out=str(tmp_path / "killed"), statistics=str(tmp_path / "statistics"), devices=devices)
-    draw, kills = random.Random(devices), 0
+    killed = search(engine, out=str(tmp_path / "killed"), statistics=str(tmp_path / "statistics"), workers=workers)
+    draw, kills = random.Random(workers), 0
     while kills < 8:
         child = os.fork()
         if not child:
@@ -185,7 +185,7 @@ def test_another_search_is_refused_by_what_differs_before_anything_is_collected(
 def test_what_changes_no_search_may_change(search, tmp_path):
     first = discover(search())
     free = search(
-        devices=2, test=3, test_batch_size=2, tests=[Ground("small", "noise-cifar10", "made")], tracker="wandb"
+        workers=2, test=3, test_batch_size=2, tests=[Ground("small", "noise-cifar10", "made")], tracker="wandb"
     )
     free = dataclasses.replace(free, results="elsewhere", statistics=str(tmp_path / "moved"))
     again = discover(free)
@@ -410,7 +410,7 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"test_batch_size": 21, "test": 5}, ZcbenchError, "21"),
         ({"test_batch_size": -1, "test": 5}, ZcbenchError, "-1"),
         ({"sample_seed": -1}, ConfigError, "sample_seed"),
-        ({"devices": 0}, ConfigError, "devices"),
+        ({"workers": 0}, ConfigError, "workers"),
         ({"objective": "both"}, ConfigError, "got both, which is only for aggregates"),
         ({"top": 0.0}, ConfigError, "top: expected a share"),
         ({"include": ["absent.py"]}, ConfigError, "absent.py"),

@@ -101,7 +101,7 @@ def test_an_offline_run_can_be_read_back(config, tmp_path, monkeypatch):
 
 def test_with_workers_and_tracking_nothing_hangs(config):
     """Workers of the search, and then those of the test, are forked beside wandb's threads."""
-    _, notes = search(replace(config, devices=2))
+    _, notes = search(replace(config, workers=2))
     assert any(note.startswith("tracked offline") for note in notes)
 
 
