@@ -5,4 +5,5 @@ from __future__ import annotations
 from .local import Ended as Ended
 from .local import Limits as Limits
 from .local import Workers as Workers
+from .local import is_out_of_memory as is_out_of_memory
 from .local import place as place

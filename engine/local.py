@@ -40,6 +40,8 @@ Status = Literal["ok", "error", "crashed", "timeout", "out_of_memory"]
 TRIES = 3
 #: Growth of a worker, MiB, after which it is replaced.
 GROWTH_MIB = 1024
+#: Signals that ask a process to end.
+_ENDING = {signal.SIGINT, signal.SIGTERM}
 #: Length of a message.
 _TEXT = 400
 
@@ -245,7 +247,12 @@ class _Worker:
         self.place = place
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, place, *prepare, mebibytes), daemon=True)  # type: ignore[attr-defined]
-        self.process.start()
+        # An exception that a signal raises while a process is forked is lost, and so is the signal.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.waited_for: tuple[Connection, int] = (self.connection, self.process.sentinel)
         self.task: tuple[Any, int] | None = None
@@ -316,6 +323,7 @@ def _serve(
     _place = own
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent is interrupted too, and ends this worker
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what a network prints does not mix with results on standard output
     answer = _answered(lambda _: prepare(*args) if prepare else None, None)
@@ -339,11 +347,11 @@ def _answered(function: Callable[[Any], Any], job: Any) -> _Answer:
     try:
         return _Answer("ok", function(job), "")
     except BaseException as error:  # SystemExit too: a network may call sys.exit
-        status: Status = "out_of_memory" if _is_out_of_memory(error) else "error"
+        status: Status = "out_of_memory" if is_out_of_memory(error) else "error"
         return _Answer(status, None, one_line(f"{type(error).__name__}: {error}")[:_TEXT])
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error says that memory ran out; on CPUs, torch raises a plain RuntimeError."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
+from ..engine import is_out_of_memory
 from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
 from ..registry import Registry
 from .operations.isolation import neutral, random_state, random_state_kept
@@ -287,11 +287,9 @@ def _score(probe: Probe, proxy: Proxy) -> Score:
         status, message = "not_applicable", one_line(str(error))
     except NotFiniteError as error:
         status, message = "nan", one_line(str(error))
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        status, message = "out_of_memory", one_line(str(error))
-        bare(error)
     except (Exception, SystemExit) as error:  # a failed network must not end the study
         message = one_line(f"{type(error).__name__}: {error}")
+        status = "out_of_memory" if is_out_of_memory(error) else "error"
         bare(error)
     message = message[:LONGEST_MESSAGE]
     own = time.perf_counter() - start - (probe.spent_s - before)

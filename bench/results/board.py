@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ResultsError, one_line
-from ..study.recipe import Recipe, Work, from_document
+from ..study.recipe import Recipe, Work, from_document, without_nan
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Board:
             "title": self.title,
             "name": self.name,
             "recipe": self.recipe.document(),
-            "sizes": {name: values.tolist() for name, values in self.sizes.items()},
+            "sizes": {name: without_nan(values) for name, values in self.sizes.items()},
             "environments": list(self.environments),
             "superseded": list(self.superseded),
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import pickle
 import resource
 import sys
 import time
@@ -15,18 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...atomic import write_atomically
 from ...engine import Ended, Limits, Workers, place
 from ...environment import environment
-from ...plugins import load
 from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
-from ..study.config import listed
-from ..study.recipe import Work
+from ..study.recipe import Work, without_nan
 from ..study.resolve import Study
+from .asked import Asked, asked, prepare
+from .sizes import sizes_of
 from .store import ATTEMPTS, Row, Store
 
 
@@ -45,7 +45,7 @@ class Job:
 
 
 def missing(study: Study, store: Store) -> list[Job]:
-    """Return the jobs of a study, the most expensive networks first, so that all workers end at the same time."""
+    """Return the jobs of a study, in the order of its networks."""
     known = store.keys() if store.parts() else set()
     jobs = []
     for index in study.indices:
@@ -57,8 +57,7 @@ def missing(study: Study, store: Store) -> list[Job]:
         ]
         if rest:
             jobs.append(Job(index, architecture, tuple(rest)))
-    task = study.images.task
-    return sorted(jobs, key=lambda job: (-study.space.macs(job.architecture, task), job.index))
+    return jobs
 
 
 def run(study: Study) -> None:
@@ -71,6 +70,10 @@ def run(study: Study) -> None:
     jobs = missing(study, store)
     store.create()
     started, clock = datetime.now(UTC), time.perf_counter()
+    sizes = sizes_of(study)
+    macs = dict(zip(study.recipe.architectures, sizes["macs"], strict=True))
+    # The most expensive networks come first, so that all workers end at the same time.
+    jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.architecture]), job.index))
     failed = _score(study, store, jobs) if jobs else 0
     record = {
         "started": started.isoformat(timespec="seconds"),
@@ -80,7 +83,7 @@ def run(study: Study) -> None:
         "complete": failed == 0,
         "config": dataclasses.asdict(study.config),
         "recipe": study.recipe.document(),
-        "sizes": study.sizes(),
+        "sizes": {name: without_nan(values) for name, values in sizes.items()},
         "environment": environment(),
     }
     name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"
@@ -96,7 +99,7 @@ def _score(study: Study, store: Store, jobs: list[Job]) -> int:
     with (
         store.writer() as writer,
         Progress(title, len(jobs)) as progress,
-        Workers(count, _prepare, _Asked(study), limits=limits) as workers,
+        Workers(count, prepare, Asked(study), limits=limits) as workers,
     ):
         for ended in workers.run(_rows, jobs):
             rows = _without_score(study, ended) if ended.value is None else ended.value
@@ -104,29 +107,6 @@ def _score(study: Study, store: Store, jobs: list[Job]) -> int:
             writer.add(rows)
             progress.advance(1)
     return failed
-
-
-class _Asked:
-    """A study for worker processes. One that is spawned reads the files to include before it unpickles the study."""
-
-    def __init__(self, study: Study) -> None:
-        self.study = study
-
-    def __getstate__(self) -> tuple[list[str], bytes]:
-        return listed(self.study.config.include), pickle.dumps(self.study)
-
-    def __setstate__(self, state: tuple[list[str], bytes]) -> None:
-        load(state[0])
-        self.study = pickle.loads(state[1])  # noqa: S301 - this process has pickled it
-
-
-#: The study of a worker process.
-_asked: _Asked
-
-
-def _prepare(asked: _Asked) -> None:
-    global _asked  # noqa: PLW0603 - a worker process has one study
-    _asked = asked
 
 
 def _device(study: Study) -> torch.device:
@@ -138,7 +118,7 @@ def _device(study: Study) -> torch.device:
 
 def _rows(job: Job) -> list[Row]:
     """Score one network, in a worker process."""
-    study = _asked.study
+    study = asked()
     device, precision = _device(study), getattr(torch, study.config.precision)
     rows: list[Row] = []
     for seed in dict.fromkeys(work.seed for work in job.work):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,9 +102,14 @@ class Recipe:
 
     def document(self) -> dict[str, Any]:
         """Return the recipe as JSON holds it, for `from_document` to read."""
-        accuracies = {name: None if np.isnan(value) else float(value) for name, value in self.accuracies.items()}
+        accuracies = dict(zip(self.accuracies, without_nan(self.accuracies.values()), strict=True))
         batches = {f"{size}/{seed}": digest for (size, seed), digest in self.batches.items()}
         return dataclasses.asdict(self) | {"accuracies": accuracies, "batches": batches}
+
+
+def without_nan(values: Iterable[float]) -> list[float | None]:
+    """Return values as JSON holds them, which has no NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def from_document(document: Mapping[str, Any], where: str) -> Recipe:

@@ -80,16 +80,6 @@ class Study:
         wanted = self.config.device
         return wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available())
 
-    def sizes(self) -> dict[str, list[float]]:
-        """Return `params`, `macs` and the traits that the space knows of every network, by name."""
-        task, names = self.images.task, self.recipe.architectures
-        own = [self.space.traits(name) for name in names]
-        return {
-            "params": [self.space.params(name, task) for name in names],
-            "macs": [self.space.macs(name, task) for name in names],
-            **{trait: [of[trait] for of in own] for trait in own[0]},
-        }
-
     @functools.cached_property
     def recipe(self) -> Recipe:
         """The recipe of its scores, which is enough to rank the scores of a store."""
