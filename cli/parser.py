@@ -138,8 +138,8 @@ def instantiated(command: Parser, parsed: Namespace) -> Namespace:
     Raises:
         ConfigError: A value stands where nested settings belong.
     """
-    for name in ("engine",):
-        if name in parsed and not isinstance(parsed[name], Namespace):
+    for name in dict.fromkeys(action.dest.split(".")[0] for action in command._actions if "." in action.dest):
+        if not isinstance(parsed[name], Namespace):
             raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
     made: Namespace = command.instantiate(parsed)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .cluster import ClusterWorkers as ClusterWorkers
 from .local import Ended as Ended
 from .local import Limits as Limits
 from .local import Workers as Workers

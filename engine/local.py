@@ -82,13 +82,19 @@ class Workers:
         prepare: Function that every process calls first.
         args: Arguments of `prepare`; forked processes need no copy of them.
         limits: What one job may take.
+        start: How processes start; by default as is best on this machine.
 
     Raises:
         ConfigError: `count` is less than 1.
     """
 
     def __init__(
-        self, count: int, prepare: Callable[..., None] | None = None, *args: object, limits: Limits | None = None
+        self,
+        count: int,
+        prepare: Callable[..., None] | None = None,
+        *args: object,
+        limits: Limits | None = None,
+        start: Literal["fork", "spawn"] | None = None,
     ) -> None:
         if count < 1:
             raise ConfigError(f"workers: expected 1 or more, got {count}")
@@ -97,7 +103,7 @@ class Workers:
         torch.set_num_threads(1)  # sums keep their order, whoever computes them
         self.limits = limits or Limits()
         self._prepare = prepare, args
-        self._context = _context()
+        self._context = multiprocessing.get_context(start) if start else _context()
         self._workers: list[_Worker] = []
         self._failed = 0  # workers that have died one after another before they took a job
 

@@ -41,7 +41,7 @@ _FIXED = ("protocol", "device", "truth", "batches", "accuracies")
 #: Settings that change no score.
 _FREE = (
     *("name", "out", "data", "include", "tracker", "resamples"),
-    *("workers", "device", "limit_s", "memory_mib", "tries"),
+    *("workers", "engine", "device", "gpus", "limit_s", "memory_mib", "tries"),
 )
 
 Outcome = Literal["same", "not comparable", "regressed"]

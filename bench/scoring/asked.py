@@ -1,9 +1,10 @@
-"""The study of a worker process: what it is asked for."""
+"""The study of a worker process: what it is asked for, and where it runs."""
 
 from __future__ import annotations
 
 import pickle
 
+from ...engine import ClusterWorkers, Limits, Workers
 from ...plugins import load
 from ..study.config import listed
 from ..study.resolve import Study
@@ -34,3 +35,17 @@ def prepare(given: Asked) -> None:
 def asked() -> Study:
     """Return the study of this process."""
     return _asked[0].study
+
+
+def workers(study: Study, count: int, limits: Limits) -> Workers | ClusterWorkers:
+    """Return the workers that the engine of a study names, which know the study.
+
+    Raises:
+        ConfigError: The engine is not there.
+    """
+    engine = study.config.engine
+    if engine == "local":
+        return Workers(count, prepare, Asked(study), limits=limits)
+    address = engine.removeprefix("ray").removeprefix("://")
+    gpus = study.config.gpus if study.on_gpu else 0.0
+    return ClusterWorkers(address, count, prepare, Asked(study), limits=limits, gpus=gpus)

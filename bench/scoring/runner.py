@@ -18,14 +18,14 @@ import numpy as np
 import torch
 
 from ...atomic import write_atomically
-from ...engine import Ended, Limits, Workers, place
+from ...engine import Ended, Limits, place
 from ...environment import environment
 from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
 from ..study.recipe import Work, without_nan
 from ..study.resolve import Study
-from .asked import Asked, asked, prepare
+from .asked import asked, workers
 from .sizes import sizes_of
 from .store import ATTEMPTS, Row, Store
 
@@ -99,9 +99,9 @@ def _score(study: Study, store: Store, jobs: list[Job]) -> int:
     with (
         store.writer() as writer,
         Progress(title, len(jobs)) as progress,
-        Workers(count, prepare, Asked(study), limits=limits) as workers,
+        workers(study, count, limits) as engine,
     ):
-        for ended in workers.run(_rows, jobs):
+        for ended in engine.run(_rows, jobs):
             rows = _without_score(study, ended) if ended.value is None else ended.value
             failed += sum(row.status in ATTEMPTS for row in rows)
             writer.add(rows)

@@ -48,7 +48,10 @@ class StudyConfig:
         include: Python files that register spaces, data sets or proxies of your own.
         tracker: Tracker of the run: wandb (offline unless you are logged in) or none.
         workers: Number of worker processes; no number of them changes a score.
+        engine: Where the workers are: local for this machine, ray for the Ray cluster that RAY_ADDRESS names or else
+            for one of this run, ray://HOST:PORT for a cluster by its address.
         device: Device of the workers: cpu, cuda, or auto for cuda where there is a GPU. Workers take the GPUs in turn.
+        gpus: Share of a GPU that a worker on a Ray cluster reserves; .25 lets four workers share one.
         limit_s: Seconds after which a network is given up, with the status timeout; 0 for no limit.
         memory_mib: Memory in MiB that one network may take on a CPU, or else has the status out_of_memory; 0 for no
             limit.
@@ -72,7 +75,9 @@ class StudyConfig:
     include: list[str] | str = field(default_factory=list)
     tracker: Literal["wandb", "none"] = "wandb"
     workers: int = 1
+    engine: str = "local"
     device: Literal["cpu", "cuda", "auto"] = "cpu"
+    gpus: float = 1.0
     limit_s: float = 3600.0
     memory_mib: int = 0
     tries: int = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,10 +124,12 @@ def resolve(config: StudyConfig) -> Study:
         raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {seeds}")
     if config.resamples < 1:
         raise ConfigError(f"resamples: expected 1 or more, got {config.resamples}")
-    for name, least in (("workers", 1), ("tries", 1), ("limit_s", 0), ("memory_mib", 0)):
+    for name, least in (("workers", 1), ("tries", 1), ("limit_s", 0), ("memory_mib", 0), ("gpus", 0)):
         if not (value := getattr(config, name)) >= least:  # NaN is refused too
             raise ConfigError(f"{name}: expected {least} or more, got {value}")
-    if config.device == "cuda" and not torch.cuda.is_available():
+    if not re.fullmatch(r"local|ray|ray://[^/:]+:\d+", config.engine):
+        raise ConfigError(f"engine: expected local, ray or ray://HOST:PORT, got {config.engine}")
+    if config.device == "cuda" and config.engine == "local" and not torch.cuda.is_available():
         raise ConfigError("device: expected cpu or auto, got cuda: torch finds no GPU on this machine")
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
