@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
+from ..random_state import random_state, random_state_kept
 from ..registry import Registry
-from .operations.isolation import neutral, random_state, random_state_kept
+from .operations.isolation import neutral
 from .passes.core import Need, Pass, chain, expanded
 from .passes.taps import bare
 from .probe import Probe
