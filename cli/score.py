@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from ..datasets import ImageDataModule
+    from ..datasets import Images
 
 
 def arguments(parser: Parser) -> None:
@@ -74,7 +74,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     return failed
 
 
-def _network(given: Namespace, images: ImageDataModule) -> tuple[nn.Module, torch.memory_format]:
+def _network(given: Namespace, images: Images) -> tuple[nn.Module, torch.memory_format]:
     """Return the network, and the memory layout of its images: that of its space, or the usual one."""
     if bool(given.network) == (given.arch is not None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from ...content import content_of
-from ...datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
+from ...datasets import DATASETS, Images, ProbeBatch, data_folder
 from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES, Proxy
@@ -40,7 +40,7 @@ class Study:
 
     config: StudyConfig
     space: Space
-    images: ImageDataModule
+    images: Images
     truth: Truth
     indices: tuple[int, ...]
     work: tuple[Work, ...]
