@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -147,3 +148,9 @@ def test_score_takes_a_data_module(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_bad_data_modules_are_one_line(arguments: list[str], words: str, refused: Refused) -> None:
     assert words in refused([*RUN, *arguments])
+
+
+def test_a_run_on_a_data_module_is_tracked() -> None:
+    command = [sys.executable, "-m", "zcbench", *RUN, "--proxies", "params", "--tracker", "wandb"]
+    # W&B would refuse the colon in the name of an artifact.
+    assert "tracked offline" in subprocess.run(command, capture_output=True, text=True, check=True).stderr
