@@ -14,12 +14,14 @@ A file of another kind goes to the loader of its suffix, a function of the path.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from .errors import ConfigError
 
@@ -44,6 +46,44 @@ def load(files: Sequence[str] | Sequence[Path] = ()) -> None:
             loaders[path.suffix].load()(path)
         else:
             _import(path, file)
+
+
+@contextlib.contextmanager
+def current_folder() -> Iterator[None]:
+    """Let modules of the current folder be imported, before all others."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def named(text: str, argument: str, kind: str) -> Any:
+    """Return what `MODULE:NAME` names; the module may be in the current folder.
+
+    Args:
+        text: The text that somebody has given.
+        argument: Name of the argument, for errors.
+        kind: Kind of what is named, for errors: FACTORY, for example.
+
+    Raises:
+        ConfigError: The text has another form, there is no such module or name, or the module fails when it is run.
+    """
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise ConfigError(f"{argument}: expected MODULE:{kind}, got '{text}'")
+    importlib.invalidate_caches()  # as in _import
+    try:
+        with current_folder():
+            return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{argument}: cannot find {text} ({error}): expected MODULE:{kind}, MODULE importable"
+        ) from None
+    except (Exception, SystemExit) as error:  # code of others may raise anything
+        raise ConfigError(f"{argument}: importing {module} raises {type(error).__name__} ({error})") from None
 
 
 def _import(path: Path, file: str | Path) -> None:

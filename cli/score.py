@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
 from ..bench.study.config import listed
 from ..errors import ArchitectureError, ConfigError
-from ..plugins import load
+from ..plugins import current_folder, load, named
 from .parser import Parser, add_shared
 from .run import register_programs
 from .terminal import show, table
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from ..datasets import ImageDataModule
+    from ..datasets import Images, ProbeBatch
 
 
 def arguments(parser: Parser) -> None:
@@ -33,6 +30,14 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--space", default="nb201", help="The benchmark space of --arch.")
     parser.add_argument("--arch", help="The text or the index of a network of the space.")
     parser.add_argument("--dataset", default="cifar10-samples", help="The data set of the probe batch.")
+    parser.add_argument(
+        "--datamodule",
+        default="",
+        help="MODULE:CLASS, a LightningDataModule that gives the images; --dataset then names the task of --arch.",
+    )
+    parser.add_argument(
+        "--datamodule_args", type=dict[str, Any], default={}, help="The arguments of the data module by name."
+    )
     parser.add_argument("--batch_size", type=int, default=16, help="The number of images in the probe batch.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the initialisation, the images and the noise.")
     parser.add_argument("--proxies", type=list[str] | str, default=[], help="The names of proxies; empty for all.")
@@ -44,7 +49,8 @@ def main(parsed: Sequence[Namespace]) -> int:
     """Build the network, score it and print the scores."""
     import torch
 
-    from ..datasets import DATASETS, data_folder
+    from ..datasets import data_folder
+    from ..datasets.datamodule import images_of
     from ..proxies import PROXIES
     from ..proxies.aggregate import only_proxies
     from ..proxies.registry import score_all
@@ -56,9 +62,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     load(listed(given.include))
     programs = register_programs(given.program)
     proxies = only_proxies([*listed(given.proxies), *programs] if given.proxies else PROXIES)
-    images = DATASETS[given.dataset](data_folder(given.data))
+    images = images_of(given.dataset, given.datamodule, given.datamodule_args, data_folder(given.data))
     net, memory_format = _network(given, images)
-    batch = images.probe_batch(given.batch_size, given.seed)
+    batch = _batch(given, images)
     x = batch.x.contiguous(memory_format=memory_format)
     scores = score_all(net, x, batch.y, proxies, seed=given.seed)
     failed = int(any(s.status == "error" for s in scores))
@@ -74,7 +80,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     return failed
 
 
-def _network(given: Namespace, images: ImageDataModule) -> tuple[nn.Module, torch.memory_format]:
+def _network(given: Namespace, images: Images) -> tuple[nn.Module, torch.memory_format]:
     """Return the network, and the memory layout of its images: that of its space, or the usual one."""
     if bool(given.network) == (given.arch is not None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")
@@ -93,28 +99,29 @@ def _network(given: Namespace, images: ImageDataModule) -> tuple[nn.Module, torc
     return space.build(space.architecture(int(given.arch)), images.task, given.seed), space.memory_format
 
 
+def _batch(given: Namespace, images: Images) -> ProbeBatch:
+    """Return the images; those of a data module may have any size if the network is of no space."""
+    from ..datasets.datamodule import batch_of_class
+
+    if given.network and given.datamodule:
+        return batch_of_class(given.datamodule, given.datamodule_args, given.batch_size, given.seed)
+    return images.probe_batch(given.batch_size, given.seed)
+
+
 def _from_factory(text: str, seed: int) -> nn.Module:
     """Call FACTORY of MODULE, which may be in the current folder, with the seed of the study."""
     import torch
 
-    module, _, name = text.partition(":")
-    if not module or not name:
-        raise ConfigError(f"score: expected MODULE:FACTORY, got '{text}'")
-    sys.path.insert(0, str(Path.cwd()))
+    factory = named(text, "score", "FACTORY")
     try:
-        factory = getattr(importlib.import_module(module), name)
-        with torch.random.fork_rng(devices=[]):
+        with current_folder(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             net = factory()
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"score: cannot find {text} ({error}): expected MODULE:FACTORY, MODULE importable") from None
     except (Exception, SystemExit) as error:  # code of the user may raise anything
         raise ConfigError(
             f"score: {text} raises {type(error).__name__} ({error}): expected a function without arguments that "
             "returns a torch.nn.Module"
         ) from None
-    finally:
-        sys.path.pop(0)
     if not isinstance(net, torch.nn.Module):
         raise ConfigError(f"score: expected {text} to return a torch.nn.Module, got {type(net).__name__}")
     return net

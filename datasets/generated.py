@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .images import DATASETS, ImageDataModule
+from .images import DATASETS, Images
 from .tasks import TASKS, Task
 
 
-class Noise(ImageDataModule):
+class Noise(Images):
     """Gaussian noise of mean 0 and variance 1 in the shape of a task's images."""
 
     kind = "noise"
 
-    def __init__(self, folder: Path | None = None, batch_size: int = 64, task: Task = TASKS["cifar10"]) -> None:
-        super().__init__(folder, batch_size)
+    def __init__(self, folder: Path | None = None, task: Task = TASKS["cifar10"]) -> None:
+        super().__init__(folder)
         self.task = task
         self.name = f"{self.kind}-{task.name}"
 

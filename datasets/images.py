@@ -1,4 +1,4 @@
-"""The base classes of all data sets: Lightning data modules that also give the probe batch of a study."""
+"""The base classes of all data sets: sources of images that give the probe batch of a study."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
 
 from ..errors import ConfigError, DataFileError
 from ..registry import Registry
@@ -40,23 +38,26 @@ class ProbeBatch:
     y: Tensor | None
     hash: str
 
+    @classmethod
+    def of(cls, x: Tensor, y: Tensor | None) -> ProbeBatch:
+        """Return the probe batch of some images on the CPU and their labels."""
+        digest = hashlib.sha256(x.numpy().tobytes() + (b"" if y is None else y.numpy().tobytes()))
+        return cls(x, y, digest.hexdigest()[:16])
 
-class ImageDataModule(pl.LightningDataModule, ABC):
+
+class Images(ABC):
     """Images of one size, with labels if their task has any.
 
     Args:
         folder: Data folder; by default `ZCBENCH_DATA` or the user's data directory.
-        batch_size: Number of images in a batch of the data loader. Probe batches have a size of their own.
     """
 
     name: str
     #: The task that networks are built for; spaces name their accuracies after it.
     task: Task
 
-    def __init__(self, folder: Path | None = None, batch_size: int = 64) -> None:
-        super().__init__()
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_folder(folder)
-        self.batch_size = batch_size
 
     def pool(self) -> int:
         """Return the number of images that a probe batch is drawn from, at most 10,000."""
@@ -81,12 +82,10 @@ class ImageDataModule(pl.LightningDataModule, ABC):
             raise ConfigError(
                 f"batch_sizes: expected 1 to {pool}, the number of images of {self.name}, got {batch_size}"
             )
-        x, y = self.draw(batch_size, seed)
-        digest = hashlib.sha256(x.numpy().tobytes() + (b"" if y is None else y.numpy().tobytes()))
-        return ProbeBatch(x, y, digest.hexdigest()[:16])
+        return ProbeBatch.of(*self.draw(batch_size, seed))
 
 
-class StoredImages(ImageDataModule):
+class StoredImages(Images):
     """Training images from files, normalised by their mean and standard deviation."""
 
     #: Mean and standard deviation of each channel, over the training images scaled to 0..1.
@@ -112,7 +111,7 @@ class StoredImages(ImageDataModule):
             raise DataFileError(f"{self.name}: expected labels 0 to {last}, got {labels.min()} to {labels.max()}")
         return pixels, labels
 
-    def setup(self, stage: str = "predict") -> None:
+    def setup(self) -> None:
         """Read the images once and check them."""
         _ = self._images
 
@@ -132,11 +131,11 @@ class StoredImages(ImageDataModule):
         mean, std = (np.asarray(values).reshape(3, 1, 1) for values in (self.mean, self.std))
         return torch.from_numpy(((pixels / 255.0 - mean) / std).astype(np.float32))
 
-    def train_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
-        """Return a loader of the training images in their order, normalised, without augmentation."""
+    def training(self) -> tuple[Tensor, Tensor]:
+        """Return all training images in their order, normalised, and their labels."""
         pixels, labels = self._images
-        return DataLoader(TensorDataset(self.normalise(pixels), torch.from_numpy(labels)), batch_size=self.batch_size)
+        return self.normalise(pixels), torch.from_numpy(labels)
 
 
-#: All data sets by name: functions that make the data module from the data folder.
-DATASETS: Registry[Callable[[Path | None], ImageDataModule]] = Registry("dataset")
+#: All data sets by name: functions that make the source of images from the data folder.
+DATASETS: Registry[Callable[[Path | None], Images]] = Registry("dataset")

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .operations.isolation import neutral, random_state, random_state_kept
+from ..random_state import random_state, random_state_kept
+from .operations.isolation import neutral
 from .probe import Probe
 from .registry import PROXIES, Proxy, Score, score_all, tensors_in
 

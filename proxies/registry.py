@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from ..engine import is_out_of_memory
 from ..errors import NotApplicableError, NotFiniteError, ProxyError, one_line
+from ..random_state import random_state, random_state_kept
 from ..registry import Registry
-from .operations.isolation import neutral, random_state, random_state_kept
+from .operations.isolation import neutral
 from .passes.core import Need, Pass, chain, expanded
 from .passes.taps import bare
 from .probe import Probe

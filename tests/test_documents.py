@@ -51,6 +51,14 @@ def test_the_proxy_of_the_readme_runs(batch: tuple[torch.Tensor, torch.Tensor]) 
     assert zcbench.score(net(), *batch, proxies=["worst_layer"])["worst_layer"].status == "ok"
 
 
+def test_the_data_module_of_the_readme_runs() -> None:
+    (block,) = [block for block in blocks("README.md") if "LightningDataModule" in block]
+    names: dict[str, object] = {"__name__": "a_document"}
+    exec(compile(block, "README.md", "exec"), names)
+    made = names["Blobs"]()  # type: ignore[operator]
+    assert zcbench.score(net(), datamodule=made, batch_size=16, proxies=["snip"])["snip"].status == "ok"
+
+
 def test_every_name_of_the_table_can_be_read() -> None:
     text = (ROOT / "docs" / "own_proxies.md").read_text("utf-8")
     lines = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -35,6 +36,44 @@ def test_the_public_surface() -> None:
 def test_importing_is_light() -> None:
     script = "import sys, zcbench; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+SCORE = """
+import sys, torch, zcbench
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+assert zcbench.score(net, torch.ones(2, 3, 2, 2), proxies=["params"])["params"].value == 39
+assert zcbench.DATASETS and zcbench.SPACES
+assert "pytorch_lightning" not in sys.modules
+"""
+
+
+def test_scoring_imports_no_lightning() -> None:
+    subprocess.run([sys.executable, "-c", SCORE], check=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-c", SCORE],
+        ["-m", "zcbench", "score", "--arch", "6111", "--batch_size", "2", "--proxies", "params"],
+        *(["-m", "zcbench", "list", kind] for kind in ("proxies", "spaces", "datasets", "studies", "searches")),
+    ],
+    ids=lambda command: "script" if command[0] == "-c" else " ".join(command[2:4]),
+)
+def test_a_broken_lightning_breaks_no_score_and_no_list(command: list[str], tmp_path: Path) -> None:
+    # As with a torchvision that does not fit torch: Lightning imports it, through torchmetrics.
+    for name in ("pytorch_lightning", "lightning", "lightning_fabric", "torchmetrics"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    broken = subprocess.run(
+        [sys.executable, "-c", "import pytorch_lightning"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "torchvision::nms" in broken.stderr
+    subprocess.run([sys.executable, *command], env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path, check=True)
 
 
 def test_versions_and_packages_agree() -> None:

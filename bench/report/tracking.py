@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -114,7 +115,7 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
         "truth": study.recipe.truth,
         "batches": study.recipe.document()["batches"],
     }
-    with Session(study.out, "study", config, tags=[study.space.name, study.images.name]) as session:
+    with Session(study.out, "study", config, tags=[study.space.name, study.images.name[-64:]]) as session:
         if session.run is not None:
             try:
                 _log(session.run, study, rows, rankings)
@@ -139,7 +140,9 @@ def _log(run: Any, study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]
         name = f"{ranking.proxy}/batch{ranking.batch_size}"
         run.summary[f"{name}/rho"] = ranking.correlation.rho
         run.summary[f"{name}/tau"] = ranking.correlation.tau
-    artifact = wandb.Artifact(f"scores-{study.space.name}-{study.images.name}", type="scores")
+    # W&B allows no other characters; a data module is named MODULE:CLASS.
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"scores-{study.space.name}-{study.images.name}")
+    artifact = wandb.Artifact(name, type="scores")
     with artifact.new_file("scores.parquet", mode="wb") as stream:
         pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), stream, compression="zstd")
     run.log_artifact(artifact)

@@ -34,7 +34,10 @@ class StudyConfig:
         version: Version of the format of the configuration file.
         name: Name of the board, with a version that goes up with every change; default is space and data set.
         space: Benchmark space, see `zcbench list spaces`.
-        dataset: Data set of the probe images, see `zcbench list datasets`.
+        dataset: Data set of the probe images, see `zcbench list datasets`. With a data module, it names the task.
+        datamodule: LightningDataModule that gives the images instead, as `MODULE:CLASS`. The data set still says which
+            classes and which size of image the networks have, and which accuracies there are.
+        datamodule_args: Arguments of the data module by name, such as `{root: images}`.
         accuracy: Trained accuracy to rank against; default is the first one of the space for the data set.
         proxies: Names of proxies, see `zcbench list proxies`; empty for all proxies.
         sample: Number of networks, drawn from the space by sample_seed; 0 for the whole space.
@@ -62,6 +65,8 @@ class StudyConfig:
     name: str = ""
     space: str = "nb201"
     dataset: str = "cifar10"
+    datamodule: str = ""
+    datamodule_args: dict[str, Any] = field(default_factory=dict)
     accuracy: str = "default"
     proxies: list[str] | str = field(default_factory=list)
     sample: int = 200

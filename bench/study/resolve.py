@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 from ...content import content_of
-from ...datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
+from ...datasets import Images, ProbeBatch, data_folder
+from ...datasets.datamodule import images_of
 from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES, Proxy
@@ -32,7 +33,7 @@ class Study:
     """A study that is ready to run.
 
     Attributes:
-        images: Images of the data set.
+        images: Images of the data set or of the data module.
         truth: Accuracies of the whole space.
         indices: Indices of the sample in the space.
         work: Proxies that every network is scored by, with seed and batch size.
@@ -42,7 +43,7 @@ class Study:
 
     config: StudyConfig
     space: Space
-    images: ImageDataModule
+    images: Images
     truth: Truth
     indices: tuple[int, ...]
     work: tuple[Work, ...]
@@ -134,7 +135,7 @@ def resolve(config: StudyConfig) -> Study:
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     indices = space.sample(config.sample or space.size, config.sample_seed)
-    images = DATASETS[config.dataset](folder)
+    images = images_of(config.dataset, config.datamodule, config.datamodule_args, folder)
     work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)
     batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
     truth = space.truth(images.task.name, config.accuracy)

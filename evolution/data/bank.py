@@ -19,7 +19,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ...atomic import write_atomically
-from ...datasets import ImageDataModule
+from ...datasets import Images
 from ...datasets.tasks import Task
 from ...engine import Workers
 from ...errors import ConfigError, NotApplicableError, NotFiniteError, ResultsError, one_line
@@ -91,7 +91,7 @@ class Bank:
         self.dtype = dtype
 
     def build(
-        self, networks: Networks, images: ImageDataModule, batch_size: int = 1, seed: int = 0, *, workers: int = 1
+        self, networks: Networks, images: Images, batch_size: int = 1, seed: int = 0, *, workers: int = 1
     ) -> list[Handle]:
         """Compute the statistics that are missing and return one handle per network, in the given order.
 
@@ -121,7 +121,7 @@ class Bank:
                 ) from None
         return [job.handle() for job in jobs]
 
-    def _jobs(self, networks: Networks, images: ImageDataModule, batch_size: int, seed: int) -> list[_Job]:
+    def _jobs(self, networks: Networks, images: Images, batch_size: int, seed: int) -> list[_Job]:
         batch = images.probe_batch(batch_size, seed)
         jobs = []
         for space, index in networks:

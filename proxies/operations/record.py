@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...random_state import given_random_state
 from .calls import Operations
-from .isolation import Places, given_random_state
+from .isolation import Places
 from .watch import Backend, Recorder
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ...errors import NotApplicableError, ProxyError
+from ...random_state import given_random_state
 from ..operations.calls import Call, Operations
-from ..operations.isolation import given_random_state
 from ..operations.rules import Args, Named, Rule, plain_name, writes
 from ..operations.watch import Function, Watch
 from . import inputs

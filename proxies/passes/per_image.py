@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
 from ...errors import NotApplicableError
-from ..operations.isolation import given_random_state
+from ...random_state import given_random_state
 from .core import Host, Need, Pass
 from .forward import Forward, Substituting
 from .objectives import ALL, Objective

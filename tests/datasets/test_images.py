@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from zcbench.datasets import DATASETS, ImageDataModule, StoredImages
+from zcbench.datasets import DATASETS, Images, StoredImages
 from zcbench.datasets.cifar import Batches, Cifar10, Cifar100
 from zcbench.datasets.files.registry import locate, sources
 from zcbench.datasets.generated import Noise, Ones
@@ -242,15 +242,6 @@ def test_images_are_read_once(tmp_path: Path) -> None:
 def test_absent_file(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"data_batch_1 is absent.*cifar-10-python\.tar\.gz"):
         Cifar10(tmp_path).probe_batch(1, seed=0)
-
-
-@pytest.mark.parametrize("batch_size", [1, 16, 40, 64])
-def test_train_dataloader_yields_everything_in_order(images: Cifar10, batch_size: int) -> None:
-    loader = Cifar10(images.folder, batch_size=batch_size).train_dataloader()
-    batches = [(x, y) for x, y in loader]
-    assert len(batches[0][1]) == min(batch_size, COUNT)
-    assert torch.equal(torch.cat([x for x, _ in batches]), images.normalise(PIXELS.reshape(-1, 3, 32, 32)))
-    assert torch.cat([y for _, y in batches]).tolist() == LABELS
 
 
 @pytest.mark.parametrize("module", [Cifar10Samples, Cifar100Samples])
@@ -489,7 +480,7 @@ FORMS = {
 }
 
 
-def generated(kind: str, task: str = "cifar10") -> ImageDataModule:
+def generated(kind: str, task: str = "cifar10") -> Images:
     return DATASETS[f"{kind}-{task}"](None)
 
 
