@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -112,14 +113,19 @@ class Workers:
 
         Args:
             function: Module-level function.
-            jobs: Jobs, the longest first.
+            jobs: Jobs, the longest first. One is taken from them when a worker is free for it.
 
         Raises:
             ResultsError: Workers cannot be started.
         """
-        waiting = deque((job, 1) for job in jobs)
+        rest = iter(jobs)
+        waiting: deque[tuple[J, int]] = deque()
         try:
-            while waiting or any(worker.task for worker in self._workers):
+            while True:
+                free = self.count - sum(worker.task is not None for worker in self._workers)
+                waiting.extend((job, 1) for job in islice(rest, max(0, free - len(waiting))))
+                if not waiting and not any(worker.task for worker in self._workers):
+                    return
                 while len(self._workers) < self.count and len(self._without_job()) < len(waiting):
                     self._workers.append(self._start())
                 for worker in [worker for worker in self._without_job() if worker.is_ready][: len(waiting)]:

@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +24,15 @@ from ...environment import environment
 from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
-from ..study.recipe import Work, without_nan
+from ..study.recipe import Key, Work, without_nan
 from ..study.resolve import Study
 from .asked import asked, workers
+from .leases import Leases
 from .sizes import sizes_of
 from .store import ATTEMPTS, Row, Store
+
+#: Seconds between two looks at the networks that other runs have.
+WAIT_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -67,14 +72,17 @@ def run(study: Study) -> None:
         ResultsError: The results folder cannot be written, or no worker can be started.
     """
     store = Store(study.out)
-    jobs = missing(study, store)
-    store.create()
     started, clock = datetime.now(UTC), time.perf_counter()
+    jobs, failed = missing(study, store), 0
+    store.create()
     sizes = sizes_of(study)
-    macs = dict(zip(study.recipe.architectures, sizes["macs"], strict=True))
-    # The most expensive networks come first, so that all workers end at the same time.
-    jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.architecture]), job.index))
-    failed = _score(study, store, jobs) if jobs else 0
+    if jobs:
+        with Leases(study.out) as leases:
+            jobs = missing(study, store)  # another run may have ended meanwhile
+            macs = dict(zip(study.recipe.architectures, sizes["macs"], strict=True))
+            # The most expensive networks come first, so that all workers end at the same time.
+            jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.architecture]), job.index))
+            failed = _score(study, store, leases, jobs)
     record = {
         "started": started.isoformat(timespec="seconds"),
         "wall_s": round(time.perf_counter() - clock, 3),
@@ -90,23 +98,48 @@ def run(study: Study) -> None:
     write_atomically(store.folder / "runs" / name, json.dumps(record, indent=1, allow_nan=False).encode())
 
 
-def _score(study: Study, store: Store, jobs: list[Job]) -> int:
+def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:
     """Write the rows of all jobs as they end; return the number of rows without a score."""
+    if not jobs:
+        return 0
     count = min(study.config.workers, len(jobs))
     limits = Limits(seconds=study.config.limit_s, mebibytes=study.config.memory_mib)
     title = f"scoring {len(jobs)} networks on {count} worker(s)"
     failed = 0
     with (
-        store.writer() as writer,
         Progress(title, len(jobs)) as progress,
+        store.writer() as writer,
         workers(study, count, limits) as engine,
     ):
-        for ended in engine.run(_rows, jobs):
-            rows = _without_score(study, ended) if ended.value is None else ended.value
-            failed += sum(row.status in ATTEMPTS for row in rows)
-            writer.add(rows)
-            progress.advance(1)
+        while jobs:
+            elsewhere: list[Job] = []
+            for ended in engine.run(_rows, _mine(study, leases, jobs, elsewhere)):
+                rows = _without_score(study, ended) if ended.value is None else ended.value
+                failed += sum(row.status in ATTEMPTS for row in rows)
+                writer.add(rows)
+                leases.finish(*_lease(study, ended.job))
+                progress.advance(1)
+            progress.update(progress.total - len(elsewhere))
+            if len(elsewhere) == len(jobs):
+                time.sleep(WAIT_S)
+            jobs = elsewhere
     return failed
+
+
+def _mine(study: Study, leases: Leases, jobs: list[Job], elsewhere: list[Job]) -> Iterator[Job]:
+    """Yield the jobs that no other run has; add those that another run does now to `elsewhere`."""
+    for job in jobs:
+        state = leases.take(*_lease(study, job))
+        if state == "mine":
+            yield job
+        elif state == "taken":
+            elsewhere.append(job)
+
+
+def _lease(study: Study, job: Job) -> tuple[str, list[Key]]:
+    recipe = study.recipe
+    keys = [recipe.key(job.architecture, work, name) for work in job.work for name in work.proxies]
+    return f"{recipe.space} {recipe.dataset} {job.architecture}", keys
 
 
 def _device(study: Study) -> torch.device:
