@@ -43,8 +43,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     from ..bench.report.tracking import track
     from ..bench.results.failures import failures
     from ..bench.results.ranking import select, summarise
+    from ..bench.scoring.parts import ATTEMPTS
     from ..bench.scoring.runner import run
-    from ..bench.scoring.store import ATTEMPTS, Store
+    from ..bench.scoring.store import Store
 
     form = parsed[0].format
     lacking = 0

@@ -22,7 +22,9 @@ from ..results.board import Board, boards, from_record
 from ..results.pairs import across
 from ..results.panel import union
 from ..results.standing import Leaderboard, Standing, stand
-from ..scoring.store import KEY, Store
+from ..scoring.parts import COLUMNS, KEY
+from ..scoring.questions import rows_in
+from ..scoring.store import Store
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
 from .page import page
@@ -56,8 +58,8 @@ def write(results: Path, out: Path) -> list[Standing]:
         ResultsError: Scores are missing, or a folder cannot be read or written.
     """
     found = boards(results)
-    rows = Store(results).read()
-    frames = [_rows(board, rows) for board in found]
+    store = Store(results)
+    frames = [store.rows(board.recipe) for board in found]
     made = _rank(found, frames)
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
@@ -104,14 +106,14 @@ def verify(folder: Path) -> list[str]:
         ) from None
     if not isinstance(documents, list) or not documents:
         raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards: make it again")
-    if missing := [name for name in (*KEY, "value", "status") if name not in rows]:
+    if missing := [name for name in COLUMNS if name not in rows]:
         raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it again")
     if repeated := int(rows.duplicated(list(KEY)).sum()):
         raise ResultsError(
             f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it again"
         )
     found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
-    made = _rank(found, [_rows(board, rows) for board in found])
+    made = _rank(found, [rows_in(folder / _SCORES, board.recipe) for board in found])
     expected = _tables(made)
     faults: list[str] = []
     for name in _TABLES:
@@ -135,17 +137,6 @@ def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard
     ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]
     agreements, transfers = across([(s.board, s.sample) for s in standings])
     return Leaderboard(standings, ablations, agreements, transfers)
-
-
-def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
-    keys = pd.DataFrame(sorted(set(board.recipe.keys())), columns=list(KEY))
-    found = keys.merge(rows, how="inner", on=list(KEY))
-    if len(found) < len(keys):
-        raise ResultsError(
-            f"{board.name}: {len(keys) - len(found)} of {len(keys)} scores are missing: run the study again, which "
-            "computes only the missing scores"
-        )
-    return found[rows.columns]
 
 
 def _tables(made: Leaderboard) -> dict[str, str]:

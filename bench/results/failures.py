@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 #: Statuses of scores that cannot be ranked.
-WITHOUT_SCORE = ("error", "out_of_memory", "nan", "not_applicable")
+WITHOUT_SCORE = ("error", "out_of_memory", "crashed", "timeout", "nan", "not_applicable")
 
 
 def failures(rows: pd.DataFrame) -> list[str]:

@@ -35,7 +35,9 @@ from ...proxies.registry import Score, score_all
 from ..study.config import TrainerConfig, listed
 from ..study.recipe import Work
 from ..study.resolve import Study
-from .store import KEY, Row, Store, Writer
+from .parts import KEY, Row
+from .store import Store
+from .writer import Writer
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,9 @@ class Job:
 
 def missing(study: Study, store: Store) -> list[Job]:
     """Return the jobs of a study, the most expensive networks first, so that all workers end at the same time."""
-    known = store.keys() if store.parts() else set()
-    jobs = []
-    for index in study.indices:
-        architecture = study.space.architecture(index)
-        rest = [
-            Work(work.seed, work.batch_size, names)
-            for work in study.work
-            if (names := tuple(p for p in work.proxies if study.recipe.key(architecture, work, p) not in known))
-        ]
-        if rest:
-            jobs.append(Job(index, architecture, tuple(rest)))
+    rest = store.missing(study.recipe, tries=sys.maxsize)
+    named = ((index, study.space.architecture(index)) for index in study.indices)
+    jobs = [Job(index, architecture, rest[architecture]) for index, architecture in named if architecture in rest]
     task = study.images.task
     return sorted(jobs, key=lambda job: (-study.space.macs(job.architecture, task), job.index))
 
@@ -76,8 +70,8 @@ def run(study: Study) -> bool:
         ResultsError: The results folder cannot be written.
     """
     store = Store(study.out)
-    jobs = missing(study, store)
     store.create()
+    jobs = missing(study, store)
     started, clock = datetime.now(UTC), time.perf_counter()
     if jobs:
         with _quiet_lightning(), _one_thread():

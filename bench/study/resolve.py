@@ -11,6 +11,7 @@ import torch
 
 from ...content import content_of
 from ...datasets import DATASETS, ImageDataModule, ProbeBatch, data_folder
+from ...environment import device_text, torch_release
 from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES, Proxy
@@ -68,10 +69,10 @@ class Study:
 
     @property
     def device(self) -> str:
-        """The class of device, `cpu` or `cuda`, and the precision if it is not float32: part of the key of a score."""
+        """The device and the precision as text: part of the key of a score."""
         wanted = self.config.trainer.accelerator
         cuda = wanted in {"gpu", "cuda"} or (wanted == "auto" and torch.cuda.is_available())
-        return ("cuda" if cuda else "cpu") + ("" if self.config.precision == "float32" else f" {self.config.precision}")
+        return device_text("cuda" if cuda else "cpu", self.config.precision)
 
     def sizes(self) -> dict[str, list[float]]:
         """Return `params`, `macs` and the traits that the space knows of every network, by name."""
@@ -93,6 +94,7 @@ class Study:
             label=self.truth.label,
             protocol=PROTOCOL,
             device=self.device,
+            torch=torch_release(),
             accuracies={self.space.architecture(i): float(self.truth.values[i]) for i in self.indices},
             work=self.work,
             batches={key: batch.hash for key, batch in self.batches.items()},

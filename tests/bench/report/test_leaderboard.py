@@ -18,8 +18,9 @@ from zcbench.bench.report import figures
 from zcbench.bench.report.leaderboard import verify, write
 from zcbench.bench.report.table import as_csv
 from zcbench.bench.results.board import boards
+from zcbench.bench.scoring.parts import Row
 from zcbench.bench.scoring.runner import run
-from zcbench.bench.scoring.store import Row, Store
+from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import PROTOCOL, StudyConfig
 from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.bench.study.resolve import resolve
@@ -85,6 +86,7 @@ def made(
         label="made up",
         protocol=PROTOCOL,
         device="cpu",
+        torch="2",
         accuracies=dict(zip(names, values.tolist(), strict=True)),
         work=work,
         batches={(w.batch_size, w.seed): f"h{w.batch_size}-{w.seed}" for w in work},
@@ -100,7 +102,7 @@ def made(
     for w in work:
         for proxy, function in scores.items():
             for network, value in zip(names, function(values, w.seed, w.batch_size).tolist(), strict=True):
-                status = "ok" if np.isfinite(value) else "not_finite"
+                status = "ok" if np.isfinite(value) else "nan"
                 key = recipe.key(network, w, proxy)
                 rows.append(Row(*key, value=value, status=status, message="", wall_s=0.01, peak_mib=1.0))
     with store.writer() as writer:
