@@ -29,7 +29,7 @@ FORMAT = 2
 #: Statuses that are no property of a network: they are tried again, and a score takes their place.
 ATTEMPTS = frozenset({"error", "out_of_memory", "crashed", "timeout"})
 #: All statuses of a row.
-STATUSES = ATTEMPTS | {"ok", "nan", "not_applicable"}
+STATUSES = ATTEMPTS | {"ok", "nan", "inf", "-inf", "not_applicable"}
 #: Limits of a part: rows, bytes that it unpacks to, bytes of one text.
 MOST_ROWS, MOST_BYTES, LONGEST_TEXT = 20_000_000, 2 << 30, 20_000
 #: Rows of a group, whose least and greatest values let a reader pass it over.
