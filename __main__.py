@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from . import __version__
-from .cli import check, check_proxy, data, evolve, leaderboard, run, score
+from .cli import check, check_proxy, data, evolve, leaderboard, results, run, score
 from .cli import list as list_
 from .cli.parser import main_parser, parse
 from .errors import IncompleteError, ZcbenchError, one_line
@@ -17,6 +17,7 @@ from .errors import IncompleteError, ZcbenchError, one_line
 COMMANDS = {
     "run": run,
     "leaderboard": leaderboard,
+    "results": results,
     "check": check,
     "check-proxy": check_proxy,
     "score": score,

@@ -64,18 +64,13 @@ def write(results: Path, out: Path) -> list[Standing]:
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
-    drawings = figures.draw(made) if figures.available() else {}
     texts = {
         _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
         **_tables(made),
-        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
-        "index.html": page(made, drawings),
-        **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
+        **_documents(made, drawn=figures.available()),
     }
-    if made.ablations:
-        texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
     try:
-        (out / _FIGURES if drawings else out).mkdir(parents=True, exist_ok=True)
+        (out / _FIGURES if any(name.startswith(_FIGURES) for name in texts) else out).mkdir(parents=True, exist_ok=True)
         write_atomically(out / _SCORES, scores.getvalue().to_pybytes())
         for name, text in texts.items():
             write_atomically(out / name, text.encode())
@@ -86,11 +81,25 @@ def write(results: Path, out: Path) -> list[Standing]:
     return list(made.standings)
 
 
-def verify(folder: Path) -> list[str]:
-    """Make the tables of a leaderboard again from its scores, and return every fault as one line.
+def _documents(made: Leaderboard, *, drawn: bool) -> dict[str, str]:
+    """Return what people read: the page, Markdown and figures, by name."""
+    drawings = figures.draw(made) if drawn else {}
+    texts = {
+        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
+        "index.html": page(made, drawings),
+        **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
+    }
+    if made.ablations:
+        texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
+    return texts
 
-    A fault is a cell that differs, a table that is missing or too much, a coefficient, share or count out of its
-    bounds, or a number of parameters or MACs that differs from what the space states.
+
+def verify(folder: Path) -> list[str]:
+    """Make a leaderboard again from its scores, and return every fault as one line.
+
+    A fault is a cell that differs, a file that is missing or too much, a page, document or figure with other bytes, a
+    coefficient, share or count out of its bounds, or a number of parameters or MACs that differs from what the space
+    states.
 
     Raises:
         ResultsError: The folder has no leaderboard, or a file of it is torn.
@@ -123,6 +132,7 @@ def verify(folder: Path) -> list[str]:
             faults.append(f"{name} exists, but the scores give no such table")
         elif name in expected:
             faults.append(f"{name} is missing, but the scores give such a table")
+    faults += _differing(folder, made)
     return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
 
@@ -173,9 +183,29 @@ def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
     for name in (*_TABLES, *_TEXTS):
         if name not in texts and (out / name).exists():
             yield out / name
-    for path in sorted((out / _FIGURES).glob("*.svg")):
+    for path in _drawings(out):
         if f"{_FIGURES}/{path.name}" not in texts and figures.is_ours(path.read_text("utf-8", errors="replace")):
             yield path
+
+
+def _differing(folder: Path, made: Leaderboard) -> Iterator[str]:
+    """Yield the documents and figures that are not what the scores give."""
+    drawn = any(figures.is_ours(path.read_text("utf-8", errors="replace")) for path in _drawings(folder))
+    if drawn and not figures.available():
+        yield 'the page and the figures cannot be made again without matplotlib: pip install "zcbench[report]"'
+        return
+    expected = _documents(made, drawn=drawn)
+    for name, text in expected.items():
+        if not (folder / name).exists():
+            yield f"{name} is missing, but the scores give such a file"
+        elif (folder / name).read_bytes() != text.encode():
+            yield f"{name} is not what the scores give: it was changed, or made by other versions of the packages"
+    for path in _left_over(folder, {**dict.fromkeys(_TABLES, ""), **expected}):
+        yield f"{path.relative_to(folder)} exists, but the scores give no such file"
+
+
+def _drawings(out: Path) -> list[Path]:
+    return sorted((out / _FIGURES).glob("*.svg"))
 
 
 def _differences(name: str, written: str, expected: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ...atomic import write_atomically
 from ...environment import torch_release
 from ...errors import ResultsError, one_line
-from .parts import COLUMNS, JOINED_ROWS, LONGEST_TEXT, TEXTS, check_size, is_part, joined, memory_named, write
+from .parts import COLUMNS, JOINED_ROWS, LONGEST_TEXT, SCHEMA, TEXTS, check_size, is_part, joined, memory_named, write
 
 #: The format before this one.
 FORMER = 1
@@ -27,7 +27,7 @@ FORMER = 1
 UNKNOWN = "unknown"
 
 _ADDED = ("torch", "written_ns")
-_FORMER_COLUMNS = [name for name in COLUMNS if name not in _ADDED]
+_FORMER = [field for field in SCHEMA if field.name not in _ADDED]
 
 
 def strays(folder: Path) -> list[Path]:
@@ -106,18 +106,19 @@ def _tables(part: Path, cpu: str, torch: str) -> Iterator[pa.Table]:
         return
     with memory_named(f"results part {part}"):
         try:
-            texts = [name for name in TEXTS if name in pq.read_schema(part).names]
+            schema = pq.read_schema(part)
+            texts = [name for name in TEXTS if name in schema.names]
             file = pq.ParquetFile(part, page_checksum_verification=True, read_dictionary=texts)
-            found = (file.schema_arrow.metadata or {}).get(b"zcbench.format", b"?")
+            found = (schema.metadata or {}).get(b"zcbench.format", b"?")
             if found != str(FORMER).encode():
                 raise ResultsError(
                     f"results part {part} has format {found.decode('ascii', 'replace')[:20]}, expected {FORMER} here: "
                     "move it back to where it was"
                 )
             check_size(part, file.metadata)
-            if absent := [name for name in _FORMER_COLUMNS if name not in file.schema_arrow.names]:
-                raise ResultsError(f"results part {part} has other columns ({', '.join(absent)} lack): delete it")
-            for batch in file.iter_batches(JOINED_ROWS, columns=_FORMER_COLUMNS):
+            if wrong := [f.name for f in _FORMER if f.name not in schema.names or schema.field(f.name).type != f.type]:
+                raise ResultsError(f"results part {part} has other columns ({', '.join(wrong)}): delete it")
+            for batch in file.iter_batches(JOINED_ROWS, columns=[field.name for field in _FORMER]):
                 table = pa.Table.from_batches([batch])
                 if any(column.null_count for column in table.columns):
                     raise ResultsError(f"results part {part} has empty cells: delete it")
@@ -125,10 +126,6 @@ def _tables(part: Path, cpu: str, torch: str) -> Iterator[pa.Table]:
                 yield joined([_with_machine(table, cpu, torch, written)])
         except MemoryError:
             raise
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ResultsError(
-                f"results part {part} has other columns ({one_line(str(error))[:80]}): delete it"
-            ) from None
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ResultsError(
                 f"results part {part} is torn ({one_line(str(error))[:80]}): delete it and run again"
