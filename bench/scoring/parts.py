@@ -100,7 +100,10 @@ def is_part(path: Path) -> bool:
 
 def joined(tables: list[pa.Table]) -> pa.Table:
     """Return the rows of several tables, sorted so that a group of rows holds few proxies."""
-    table = pa.concat_tables([table.cast(_CODED) for table in tables]).unify_dictionaries()
+    plain = [table for table in tables if table.schema.equals(SCHEMA)]
+    coded = [table.cast(_CODED) for table in tables if not table.schema.equals(SCHEMA)]
+    # Small tables are joined before their texts are coded, because each cast of a column takes its time.
+    table = pa.concat_tables([*coded, *([pa.concat_tables(plain).cast(_CODED)] if plain else [])]).unify_dictionaries()
     return table.take(pa.array(np.lexsort([_ranks(table[name]) for name in reversed(_ORDER)])))
 
 
@@ -124,7 +127,7 @@ def write(scores: Path, table: pa.Table, tier: int) -> Path:
     buffer = pa.BufferOutputStream()
     with pq.ParquetWriter(
         buffer,
-        _CODED,
+        table.schema,
         compression="zstd",
         use_dictionary=[name for name in COLUMNS if SCHEMA.field(name).type != pa.float64() and name != "written_ns"],
         write_statistics=_BOUNDED,
@@ -132,7 +135,7 @@ def write(scores: Path, table: pa.Table, tier: int) -> Path:
         # The schema of Arrow would make every small part larger by half, and say again what Parquet's says.
         store_schema=False,
     ) as file:
-        file.write_table(table.cast(_CODED), row_group_size=GROUP_ROWS)
+        file.write_table(table, row_group_size=GROUP_ROWS)
         file.add_key_value_metadata(SCHEMA.metadata)
     content = buffer.getvalue().to_pybytes()
     folder = place(scores, space, dataset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 
@@ -40,11 +40,12 @@ class Writer:
     def add(self, rows: Iterable[Row]) -> None:
         """Write rows to a new part; there is one for every space and data set among them."""
         now = time.time_ns()
-        places: dict[tuple[str, str], list[dict[str, object]]] = {}
+        places: dict[tuple[str, str], list[Row]] = {}
         for row in rows:
-            places.setdefault((row.space, row.dataset), []).append(asdict(row) | {"written_ns": now})
-        for place, records in places.items():
-            self._write(place, pa.Table.from_pylist(records, schema=SCHEMA), tier=0)
+            places.setdefault((row.space, row.dataset), []).append(row)
+        for place, own in places.items():
+            columns = {field.name: [getattr(row, field.name) for row in own] for field in fields(Row)}
+            self._write(place, pa.table(columns | {"written_ns": [now] * len(own)}, schema=SCHEMA), tier=0)
 
     def close(self) -> None:
         """Join the parts that are left, the smallest first. A process killed meanwhile leaves equal rows twice."""
