@@ -12,14 +12,15 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, data, evolve, leaderboard, run, score
+from .cli import check, check_proxy, data, evolve, leaderboard, results, run, score
 from .cli import list as list_
 from .cli.parser import main_parser, parse
-from .errors import ZcbenchError, one_line
+from .errors import IncompleteError, ZcbenchError, one_line
 
 COMMANDS = {
     "run": run,
     "leaderboard": leaderboard,
+    "results": results,
     "check": check,
     "check-proxy": check_proxy,
     "score": score,
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except ZcbenchError as error:
         print(f"zcbench: {one_line(str(error))}", file=sys.stderr)
-        return 2
+        return 4 if isinstance(error, IncompleteError) else 2
     except KeyboardInterrupt as stop:
         how, number = ("terminated", signal.SIGTERM) if isinstance(stop, _TerminatedError) else ("interrupted", 2)
         print(f"zcbench: {how}; what is finished is kept, the same command goes on from there", file=sys.stderr)

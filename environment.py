@@ -11,7 +11,7 @@ import torch
 
 def environment() -> dict[str, str]:
     """Return the versions of Python and of packages, and the machine."""
-    packages = ("zcbench", "torch", "pytorch-lightning", "numpy", "scipy", "pandas", "pyarrow")
+    packages = ("zcbench", "torch", "pytorch-lightning", "numpy", "scipy", "pandas", "pyarrow", "duckdb")
     return {
         "python": platform.python_version(),
         **{package: version(package) for package in packages},
@@ -20,6 +20,41 @@ def environment() -> dict[str, str]:
         "processor": _processor(),
         "system": platform.platform(),
     }
+
+
+def device_text(kind: str, precision: str = "float32") -> str:
+    """Return what the digits of a score depend on: the class of device, what tells its machines apart, the precision.
+
+    Two sets of instructions, as AVX2 and AVX-512, sum in different orders, and so do two models of GPU.
+
+    Args:
+        kind: Class of device, `cpu` or `cuda`.
+        precision: Precision of networks and images; float32 is not written.
+    """
+    if kind == "cuda":
+        own = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    else:
+        own = torch.backends.cpu.get_cpu_capability()
+    return " ".join(filter(None, (kind, own, "" if precision == "float32" else precision)))
+
+
+def device_class(device: str) -> str:
+    """Return the class of a device and the precision, from the text of `device_text`.
+
+    >>> device_class("cuda NVIDIA H200 float64"), device_class("cpu AVX2"), device_class("cpu")
+    ('cuda float64', 'cpu', 'cpu')
+    """
+    kind, *others = device.split()
+    return " ".join([kind, *(word for word in others[-1:] if word.startswith("float"))])
+
+
+def torch_release(version_text: str = torch.__version__) -> str:
+    """Return the release of torch without its local part: the digits of convolutions move between releases.
+
+    >>> torch_release("2.13.0+cpu")
+    '2.13.0'
+    """
+    return str(version_text).partition("+")[0]
 
 
 def _processor() -> str:

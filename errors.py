@@ -44,6 +44,10 @@ class ResultsError(ZcbenchError):
     """A results folder that cannot be read or written."""
 
 
+class IncompleteError(ZcbenchError):
+    """Scores that are asked for are missing. The command line exits with status 4."""
+
+
 class BaselineError(ZcbenchError):
     """A baseline that cannot be read or written."""
 

@@ -63,7 +63,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         study = dataclasses.replace(study, config=dataclasses.replace(study.config, out=folder))
         runner.run(study)
         rows = select(Store(study.out), study.recipe)
-    failed = run.report_failures(rows)
+    failed = run.report_failures(rows, study.config.tries)
     if given["update"]:
         if failed:
             print(f"{path}: not written, because a baseline needs every score", file=sys.stderr)

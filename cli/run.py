@@ -61,7 +61,7 @@ def main(parsed: Sequence[Namespace]) -> int:
             show(terminal(found, study.truth.label))
         elif form == "svg":
             print(as_svg(terminal(found, study.truth.label)))
-        lacking += report_failures(rows)
+        lacking += report_failures(rows, study.config.tries)
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
     if rankings and form == "csv":
@@ -73,16 +73,23 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 4 if lacking else 0
 
 
-def report_failures(rows: pd.DataFrame) -> int:
-    """Print what got no score in a run, a line per proxy; return how many scores another run would try again."""
+def report_failures(rows: pd.DataFrame, tries: int) -> int:
+    """Print what got no score in a run, a line per proxy; return how many scores failed."""
     from ..bench.results.failures import failures
-    from ..bench.scoring.store import ATTEMPTS
+    from ..bench.scoring.parts import ATTEMPTS
 
     for line in failures(rows):
         print(f"zcbench: {line}", file=sys.stderr)
-    if failed := int(rows["status"].isin(ATTEMPTS).sum()):
-        print(f"zcbench: {failed} of {len(rows)} scores failed; the same command tries them again", file=sys.stderr)
-    return failed
+    failed = rows[rows["status"].isin(ATTEMPTS)]
+    if len(failed):
+        again = int((failed["attempts"] < tries).sum())
+        what = (
+            f"the same command tries {'them' if again == len(failed) else again} again"
+            if again
+            else (f"they have failed {tries} times and are left alone; --tries {tries + 3} tries them again")
+        )
+        print(f"zcbench: {len(failed)} of {len(rows)} scores failed; {what}", file=sys.stderr)
+    return len(failed)
 
 
 def study_config(parsed: Namespace) -> StudyConfig:
@@ -125,8 +132,9 @@ def _at_hand(parsed: Sequence[Namespace]) -> list[tuple[str, Study]]:
             print(f"zcbench: study {place} of {len(parsed)} is left out: {error}", file=sys.stderr)
             continue
         found.append((f"{named} ({place} of {len(parsed)})" if len(parsed) > 1 else named, study))
-    for folder in {study.out for _, study in found}:
-        Store(folder).create()
+    for store in map(Store, {study.out for _, study in found}):
+        if store.is_writable() or not store.folder.exists():
+            store.create()
     return found
 
 

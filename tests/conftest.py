@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -36,3 +39,14 @@ def public_reference() -> Path:
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
     x = torch.randn(8, 3, 16, 16, generator=torch.Generator().manual_seed(3))
     return x, torch.arange(8) % 10
+
+
+@pytest.fixture
+def every_row() -> Callable[[Path], pd.DataFrame]:
+    """Read all parts of a results folder, without the questions of the store."""
+
+    def read(folder: Path) -> pd.DataFrame:
+        parts = sorted((folder / "scores").rglob("[0-9]*.parquet"))
+        return pd.concat([pq.ParquetFile(part).read().to_pandas() for part in parts], ignore_index=True)
+
+    return read

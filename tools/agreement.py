@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..bench.results.board import boards
+from ..bench.scoring.parts import KEY
 from ..bench.scoring.store import Store
 from ..bench.stats.coefficients import spearman
 from ..errors import ResultsError, ZcbenchError
@@ -62,11 +64,24 @@ def agreement(rows: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def scores(results: Path) -> pd.DataFrame:
+    """Return the scores of NAS-Bench-201 networks on CIFAR-10 in a results folder, each once.
+
+    Raises:
+        ResultsError: The folder has no such run, or cannot be read.
+    """
+    store = Store(results)
+    found = [b.recipe for b in boards(results) if b.recipe.space == "nb201" and b.recipe.dataset.startswith("cifar10")]
+    if not found:
+        raise ResultsError(f"results {results}: expected a run of nb201 on CIFAR-10, got none")
+    return pd.concat([store.rows(recipe) for recipe in found]).drop_duplicates(list(KEY))
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("expected RESULTS nb201_zero_cost.csv")
     try:
-        table = agreement(Store(Path(sys.argv[1])).read(), pd.read_csv(sys.argv[2]))
+        table = agreement(scores(Path(sys.argv[1])), pd.read_csv(sys.argv[2]))
     except (ZcbenchError, OSError) as error:
         sys.exit(str(error))
     lines = [f"| {r.proxy} | {r.NASLib} | {r.networks} | {r.rho:.3f} |" for r in table.itertuples()]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..results.ablation import Ablation
 from .figures import Drawing
 from .numbers import estimate, interval, number, percent, significant
-from .table import markdown
+from .table import markdown, plain
 
 _INTRODUCTION = """# Ablations
 
@@ -55,10 +55,10 @@ def as_markdown(ablations: Sequence[Ablation], drawings: Mapping[str, Sequence[D
     blocks = [_INTRODUCTION]
     for ablation in ablations:
         blocks += [
-            f"## {_line(ablation.title)}: {_line(ablation.name)}\n",
+            f"## {plain(ablation.title)}: {plain(ablation.name)}\n",
             markdown(_SPREADS, _spreads(ablation)),
             *(
-                f"![{_line(drawing.caption)}]({folder}/{drawing.name}.svg)\n"
+                f"![{plain(drawing.caption)}]({folder}/{drawing.name}.svg)\n"
                 for drawing in drawings.get(ablation.id, ())
                 if "-batch-" in drawing.name or drawing.name.endswith("-seeds")
             ),
@@ -126,10 +126,6 @@ def _agreements(ablation: Ablation) -> Iterator[Sequence[object]]:
     for row in ablation.agreements:
         if row.kind == "batch sizes":
             yield row.proxy, row.first, row.second, row.n, number(row.rho), number(row.tau)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
 
 
 def _p(value: float) -> str:

@@ -22,7 +22,9 @@ from ..results.board import Board, boards, from_record
 from ..results.pairs import across
 from ..results.panel import union
 from ..results.standing import Leaderboard, Standing, stand
-from ..scoring.store import KEY, Store
+from ..scoring.parts import COLUMNS, KEY
+from ..scoring.questions import rows_in
+from ..scoring.store import Store
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
 from .page import page
@@ -56,24 +58,19 @@ def write(results: Path, out: Path) -> list[Standing]:
         ResultsError: Scores are missing, or a folder cannot be read or written.
     """
     found = boards(results)
-    rows = Store(results).read()
-    frames = [_rows(board, rows) for board in found]
+    store = Store(results)
+    frames = [store.rows(board.recipe) for board in found]
     made = _rank(found, frames)
     used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
     scores = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
-    drawings = figures.draw(made) if figures.available() else {}
     texts = {
         _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
         **_tables(made),
-        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
-        "index.html": page(made, drawings),
-        **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
+        **_documents(made, drawn=figures.available()),
     }
-    if made.ablations:
-        texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
     try:
-        (out / _FIGURES if drawings else out).mkdir(parents=True, exist_ok=True)
+        (out / _FIGURES if any(name.startswith(_FIGURES) for name in texts) else out).mkdir(parents=True, exist_ok=True)
         write_atomically(out / _SCORES, scores.getvalue().to_pybytes())
         for name, text in texts.items():
             write_atomically(out / name, text.encode())
@@ -84,11 +81,25 @@ def write(results: Path, out: Path) -> list[Standing]:
     return list(made.standings)
 
 
-def verify(folder: Path) -> list[str]:
-    """Make the tables of a leaderboard again from its scores, and return every fault as one line.
+def _documents(made: Leaderboard, *, drawn: bool) -> dict[str, str]:
+    """Return what people read: the page, Markdown and figures, by name."""
+    drawings = figures.draw(made) if drawn else {}
+    texts = {
+        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
+        "index.html": page(made, drawings),
+        **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
+    }
+    if made.ablations:
+        texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
+    return texts
 
-    A fault is a cell that differs, a table that is missing or too much, a coefficient, share or count out of its
-    bounds, or a number of parameters or MACs that differs from what the space states.
+
+def verify(folder: Path) -> list[str]:
+    """Make a leaderboard again from its scores, and return every fault as one line.
+
+    A fault is a cell that differs, a file that is missing or too much, a page, document or figure with other bytes, a
+    coefficient, share or count out of its bounds, or a number of parameters or MACs that differs from what the space
+    states.
 
     Raises:
         ResultsError: The folder has no leaderboard, or a file of it is torn.
@@ -104,14 +115,14 @@ def verify(folder: Path) -> list[str]:
         ) from None
     if not isinstance(documents, list) or not documents:
         raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards: make it again")
-    if missing := [name for name in (*KEY, "value", "status") if name not in rows]:
+    if missing := [name for name in COLUMNS if name not in rows]:
         raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it again")
     if repeated := int(rows.duplicated(list(KEY)).sum()):
         raise ResultsError(
             f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it again"
         )
     found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
-    made = _rank(found, [_rows(board, rows) for board in found])
+    made = _rank(found, [rows_in(folder / _SCORES, board.recipe) for board in found])
     expected = _tables(made)
     faults: list[str] = []
     for name in _TABLES:
@@ -121,6 +132,7 @@ def verify(folder: Path) -> list[str]:
             faults.append(f"{name} exists, but the scores give no such table")
         elif name in expected:
             faults.append(f"{name} is missing, but the scores give such a table")
+    faults += _differing(folder, made)
     return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
 
@@ -135,17 +147,6 @@ def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard
     ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]
     agreements, transfers = across([(s.board, s.sample) for s in standings])
     return Leaderboard(standings, ablations, agreements, transfers)
-
-
-def _rows(board: Board, rows: pd.DataFrame) -> pd.DataFrame:
-    keys = pd.DataFrame(sorted(set(board.recipe.keys())), columns=list(KEY))
-    found = keys.merge(rows, how="inner", on=list(KEY))
-    if len(found) < len(keys):
-        raise ResultsError(
-            f"{board.name}: {len(keys) - len(found)} of {len(keys)} scores are missing: run the study again, which "
-            "computes only the missing scores"
-        )
-    return found[rows.columns]
 
 
 def _tables(made: Leaderboard) -> dict[str, str]:
@@ -182,9 +183,29 @@ def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
     for name in (*_TABLES, *_TEXTS):
         if name not in texts and (out / name).exists():
             yield out / name
-    for path in sorted((out / _FIGURES).glob("*.svg")):
+    for path in _drawings(out):
         if f"{_FIGURES}/{path.name}" not in texts and figures.is_ours(path.read_text("utf-8", errors="replace")):
             yield path
+
+
+def _differing(folder: Path, made: Leaderboard) -> Iterator[str]:
+    """Yield the documents and figures that are not what the scores give."""
+    drawn = any(figures.is_ours(path.read_text("utf-8", errors="replace")) for path in _drawings(folder))
+    if drawn and not figures.available():
+        yield 'the page and the figures cannot be made again without matplotlib: pip install "zcbench[report]"'
+        return
+    expected = _documents(made, drawn=drawn)
+    for name, text in expected.items():
+        if not (folder / name).exists():
+            yield f"{name} is missing, but the scores give such a file"
+        elif (folder / name).read_bytes() != text.encode():
+            yield f"{name} is not what the scores give: it was changed, or made by other versions of the packages"
+    for path in _left_over(folder, {**dict.fromkeys(_TABLES, ""), **expected}):
+        yield f"{path.relative_to(folder)} exists, but the scores give no such file"
+
+
+def _drawings(out: Path) -> list[Path]:
+    return sorted((out / _FIGURES).glob("*.svg"))
 
 
 def _differences(name: str, written: str, expected: str) -> Iterator[str]:

@@ -106,7 +106,8 @@ def _facts(board: Board) -> list[str]:
         f"board {board.id}",
         f"accuracy: {recipe.truth}: {recipe.label}",
         f"networks: {len(recipe.accuracies)}, seeds: {' '.join(map(str, recipe.seeds))}",
-        f"protocol {recipe.protocol}, device {recipe.device}, {recipe.resamples} bootstrap resamples",
+        f"protocol {recipe.protocol}, device {recipe.device}, torch {recipe.torch}, "
+        f"{recipe.resamples} bootstrap resamples",
         "batches (size/seed: hash): " + ", ".join(f"{s}/{k}: {digest}" for (s, k), digest in recipe.batches.items()),
         "versions: " + ", ".join(f"{name} {version}" for name, version in recipe.versions.items()),
         *([f"left out, as a newer run has another version: {', '.join(board.superseded)}"] if board.superseded else []),

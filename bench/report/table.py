@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -90,7 +91,7 @@ def as_markdown(rankings: Sequence[Ranking]) -> str:
 
 
 def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:
-    r"""Write a Markdown table; a cell is put on one line, and bars in it are escaped.
+    r"""Write a Markdown table; a cell is put on one line, and bars and HTML in it are escaped.
 
     Args:
         head: The two lines that begin the table: headings and alignment.
@@ -99,18 +100,40 @@ def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:
     >>> markdown("| proxy | seeds |\n| --- | --: |\n", [("a|b", 3)]).splitlines()[-1]
     '| a\\|b | 3 |'
     """
-    cells = ((" ".join(str(cell).replace("|", "\\|").split()) for cell in row) for row in rows)
+    cells = ((plain(str(cell)) for cell in row) for row in rows)
     return head + "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
+def plain(text: str) -> str:
+    r"""Return a text on one line that Markdown takes neither for a cell's end nor for HTML.
+
+    >>> plain("a|b <script> p < .05")
+    'a\\|b &lt;script> p < .05'
+    """
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(text.replace("|", "\\|").split()))
+
+
 def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write one line per record with all digits; a cell stays empty where the record has no such field."""
+    """Write one line per record with all digits; a cell stays empty where the record has no such field.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     text = io.StringIO()
     columns = list(dict.fromkeys(name for record in records for name in record))
     writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({name: _harmless(cell) for name, cell in record.items()} for record in records)
     return text.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def as_json(rankings: Sequence[Ranking]) -> str:

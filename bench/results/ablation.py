@@ -206,7 +206,7 @@ def drawn_by_seed(boards: Sequence[Board]) -> list[list[Board]]:
     for board in boards:
         r = board.recipe
         if len(r.seeds) == 1:
-            key = (r.space, r.dataset, r.truth, r.protocol, r.device, r.batch_sizes, len(r.accuracies))
+            key = (r.space, r.dataset, r.truth, r.protocol, r.device, r.torch, r.batch_sizes, len(r.accuracies))
             groups.setdefault(key, []).append(board)
     return [
         sorted(group, key=lambda board: board.recipe.seeds)

@@ -38,7 +38,7 @@ def _scored(card: Aggregate, members: pd.DataFrame) -> pd.DataFrame:
     scores = card.score({name: values[name].to_numpy() for name in card.members})
     architectures = values.index
     known = ~np.isnan(scores)
-    shared = ("space", "dataset", "batch_hash", "batch_size", "seed", "protocol", "device")
+    shared = ("space", "dataset", "batch_hash", "batch_size", "seed", "protocol", "device", "torch")
     return pd.DataFrame(
         {
             **{name: largest[name] for name in shared},

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ResultsError, one_line
+from ..scoring.store import Store
 from ..study.recipe import Recipe, Work, from_document, without_nan
 
 
@@ -90,13 +91,10 @@ def boards(folder: Path) -> list[Board]:
     Raises:
         ResultsError: There are no runs, or a record is torn.
     """
+    Store(folder).upgrade()
     found: dict[tuple[Any, ...], Board] = {}
-    for path in sorted((folder / "runs").glob("*.json"), reverse=True):
-        try:
-            record = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise ResultsError(f"record {path} is torn ({one_line(str(error))[:80]}): delete it") from None
-        board = from_record(record, f"record {path}")
+    for path in reversed(records(folder)):
+        board = read_record(path)
         key = _identity(board.recipe)
         found[key] = _joined(found[key], board) if key in found else board
     if not found:
@@ -104,9 +102,27 @@ def boards(folder: Path) -> list[Board]:
     return sorted(found.values(), key=lambda board: (board.name, board.id))
 
 
+def records(folder: Path) -> list[Path]:
+    """Return the records of the runs of a results folder, the oldest first."""
+    return sorted(path for path in (folder / "runs").glob("*.json") if not path.name.startswith("."))
+
+
+def read_record(path: Path) -> Board:
+    """Read the board of one run from its record.
+
+    Raises:
+        ResultsError: The record is torn, or none that this zcbench reads.
+    """
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(f"record {path} is torn ({one_line(str(error))[:80]}): delete it") from None
+    return from_record(record, f"record {path}")
+
+
 def _identity(recipe: Recipe) -> tuple[Any, ...]:
     networks = hashlib.sha256(json.dumps(recipe.document()["accuracies"]).encode()).hexdigest()
-    own = (recipe.space, recipe.dataset, recipe.truth, recipe.protocol, recipe.device)
+    own = (recipe.space, recipe.dataset, recipe.truth, recipe.protocol, recipe.device, recipe.torch)
     return (*own, networks, tuple(recipe.seeds), recipe.batch_sizes)
 
 

@@ -235,7 +235,7 @@ def across(boards: Sequence[tuple[Board, Sample]]) -> tuple[list[tuple[Board, Ag
     groups: dict[tuple[Any, ...], list[tuple[Board, Sample]]] = {}
     for board, sample in boards:
         recipe = board.recipe
-        key = (recipe.space, frozenset(recipe.architectures), recipe.protocol, recipe.device)
+        key = (recipe.space, frozenset(recipe.architectures), recipe.protocol, recipe.device, recipe.torch)
         groups.setdefault(key, []).append((board, sample))
     agreed: list[tuple[Board, Agreed]] = []
     transferred: list[Transferred] = []

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..scoring.store import KEY, Store
+from ...errors import IncompleteError
+from ..scoring.parts import KEY
+from ..scoring.store import Store
 from ..stats.coefficients import over_seeds, pearson, tied, weighted_kendall
 from ..stats.conditional import Conditional, among, given, representatives, within
 from ..stats.correlation import Correlation, correlate
@@ -34,7 +36,8 @@ class Ranking:
         dataset: Name of the images.
         accuracy: Name of the accuracies.
         protocol: Version of what all scores have in common.
-        device: Class of device, and the precision if it is not float32.
+        device: Device and precision, see `environment.device_text`.
+        torch: Release of torch.
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
         coverage: Share of (network, seed) pairs with a finite score; the others are in no coefficient.
         failures: Number of scores with each status other than ok.
@@ -47,6 +50,7 @@ class Ranking:
     accuracy: str
     protocol: str
     device: str
+    torch: str
     proxy: str
     version: int
     batch_size: int
@@ -68,14 +72,35 @@ class Ranking:
 
 
 def select(store: Store, recipe: Recipe) -> pd.DataFrame:
-    """Return the rows of the store that belong to a recipe, and the rows of its aggregates, which are computed here."""
-    return select_rows(store.read(), recipe)
+    """Return the rows of the store that belong to a recipe, and the rows of its aggregates, which are computed here.
+
+    Raises:
+        IncompleteError: A key of the recipe has neither a score nor an attempt.
+        ResultsError: The store cannot be read.
+    """
+    return with_aggregates(store.rows(recipe), recipe, f"results {store.folder}")
 
 
-def select_rows(rows: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
-    """Return the rows that belong to a recipe, from all rows of a store, and the rows of its aggregates."""
-    keys = pd.DataFrame(sorted(set(recipe.keys())), columns=list(KEY))
-    rows = keys.merge(rows, how="left", on=list(KEY), validate="one_to_one")
+def with_aggregates(rows: pd.DataFrame, recipe: Recipe, where: str) -> pd.DataFrame:
+    """Return the rows of a recipe, and the rows of its aggregates.
+
+    Args:
+        rows: Rows of the recipe, one per key, from `Store.rows`.
+        recipe: Recipe of the rows.
+        where: Name of the results or of the board, for the error.
+
+    Raises:
+        IncompleteError: A key of the recipe has no row. Without this error, the network would look like a bad one.
+    """
+    expected = len(recipe.accuracies) * len(set(recipe.items()))
+    if len(rows) < expected:
+        known = set(rows[list(KEY)].itertuples(index=False, name=None))
+        wanted = (key for key in recipe.keys() if key not in known)  # noqa: SIM118
+        first = dict(zip(KEY, next(wanted), strict=True))
+        raise IncompleteError(
+            f"{where}: {expected - len(rows):,} of {expected:,} scores are missing, first {first['proxy']} of "
+            f"{first['architecture']} with seed {first['seed']}: zcbench run of the same study computes them"
+        )
     return pd.concat([rows.assign(pool=""), *pooled(recipe, rows)], ignore_index=True)
 
 
@@ -105,6 +130,7 @@ def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
                 accuracy=recipe.truth,
                 protocol=recipe.protocol,
                 device=recipe.device,
+                torch=recipe.torch,
                 proxy=proxy,
                 version=panel.version,
                 batch_size=batch_size,

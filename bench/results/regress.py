@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...atomic import write_atomically
-from ...environment import environment
+from ...environment import device_class, environment
 from ...errors import BaselineError, one_line
 from ..stats.bootstrap import interval, resamples
 from ..stats.coefficients import spearman
@@ -271,8 +271,10 @@ def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Move
 def _incomparable(document: Mapping[str, Any], recipe: Recipe) -> list[str]:
     """Return the reasons why no score of a baseline can be compared."""
     now = recipe.document()
-    named = ("protocol", "device", "truth")
-    reasons = [f"{name} {document[name]} is now {now[name]}" for name in named if document[name] != now[name]]
+    before = {name: document[name] for name in ("protocol", "truth")}
+    # Sets of instructions and releases of torch change digits; the tolerance for another environment is for these.
+    before["device"], now["device"] = (device_class(str(of["device"])) for of in (document, now))
+    reasons = [f"{name} {before[name]} is now {now[name]}" for name in before if before[name] != now[name]]
     if document["batches"] != now["batches"]:
         reasons.append("the images of the batches differ")
     if list(document["accuracies"]) != list(now["accuracies"]):

@@ -12,7 +12,7 @@ from .ablation import Ablation, ablate
 from .board import Board
 from .pairs import Agreed, Comparison, Transferred, between_proxies, compare, families
 from .panel import Sample, in_threads, of_recipe
-from .ranking import Detail, Ranking, detail, rank, select_rows
+from .ranking import Detail, Ranking, detail, rank, with_aggregates
 
 #: Baselines of every board: what says nothing of accuracy, and what every proxy has to beat.
 BASELINES = ("params", "macs", "random")
@@ -58,10 +58,14 @@ class Leaderboard:
 
 
 def stand(board: Board, rows: pd.DataFrame) -> Standing:
-    """Compute one board from its scores, one per key, without those of aggregates."""
+    """Compute one board from its scores, one per key, without those of aggregates.
+
+    Raises:
+        IncompleteError: A score is missing.
+    """
     recipe = board.recipe
     extra = [_baseline(board, name) for name in BASELINES if name not in recipe.versions]
-    every = pd.concat([select_rows(rows, recipe), *extra])
+    every = pd.concat([with_aggregates(rows, recipe, board.name), *extra])
     sample = of_recipe(recipe, every)
     rankings = rank(recipe, every, sample)
     measured = {(m.panel.proxy, m.panel.batch_size): m for m in sample.measured}

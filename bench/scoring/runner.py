@@ -20,7 +20,8 @@ import torch
 
 from ...atomic import write_atomically
 from ...engine import Ended, Limits, place
-from ...environment import environment
+from ...environment import environment, torch_release
+from ...errors import ConfigError
 from ...progress import Progress
 from ...proxies import PROXIES
 from ...proxies.registry import Score, score_all
@@ -28,8 +29,9 @@ from ..study.recipe import Key, Work, without_nan
 from ..study.resolve import Study
 from .asked import asked, workers
 from .leases import Leases
+from .parts import Row
 from .sizes import sizes_of
-from .store import ATTEMPTS, Row, Store
+from .store import Store
 
 #: Seconds between two looks at the networks that other runs have.
 WAIT_S = 0.5
@@ -50,19 +52,10 @@ class Job:
 
 
 def missing(study: Study, store: Store) -> list[Job]:
-    """Return the jobs of a study, in the order of its networks."""
-    known = store.keys() if store.parts() else set()
-    jobs = []
-    for index in study.indices:
-        architecture = study.space.architecture(index)
-        rest = [
-            Work(work.seed, work.batch_size, names)
-            for work in study.work
-            if (names := tuple(p for p in work.proxies if study.recipe.key(architecture, work, p) not in known))
-        ]
-        if rest:
-            jobs.append(Job(index, architecture, tuple(rest)))
-    return jobs
+    """Return the jobs of a study, in the order of its networks; a network that has failed often enough is none."""
+    rest = store.missing(study.recipe, study.config.tries)
+    named = ((index, study.space.architecture(index)) for index in study.indices)
+    return [Job(index, architecture, rest[architecture]) for index, architecture in named if architecture in rest]
 
 
 def run(study: Study) -> None:
@@ -73,22 +66,27 @@ def run(study: Study) -> None:
     """
     store = Store(study.out)
     started, clock = datetime.now(UTC), time.perf_counter()
-    jobs, failed = missing(study, store), 0
+    scored = 0
+    lacking = store.missing(study.recipe, tries=sys.maxsize)
+    if not lacking and not store.is_writable():
+        sys.stderr.write(f"{study.out} is read-only: nothing was to be computed, and this run is not recorded\n")
+        return
     store.create()
     sizes = sizes_of(study)
-    if jobs:
+    if lacking:
         with Leases(study.out) as leases:
-            jobs = missing(study, store)  # another run may have ended meanwhile
+            jobs = missing(study, store)  # after the leases, because another run may have ended meanwhile
             macs = dict(zip(study.recipe.architectures, sizes["macs"], strict=True))
             # The most expensive networks come first, so that all workers end at the same time.
             jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.architecture]), job.index))
-            failed = _score(study, store, leases, jobs)
+            scored = _score(study, store, leases, jobs) if jobs else 0
+        lacking = store.missing(study.recipe, tries=sys.maxsize)
     record = {
         "started": started.isoformat(timespec="seconds"),
         "wall_s": round(time.perf_counter() - clock, 3),
-        "scored": len(jobs),
-        "reused": len(study.indices) - len(jobs),
-        "complete": failed == 0,
+        "scored": scored,
+        "reused": len(study.indices) - scored,
+        "complete": not lacking,
         "config": dataclasses.asdict(study.config),
         "recipe": study.recipe.document(),
         "sizes": {name: without_nan(values) for name, values in sizes.items()},
@@ -99,13 +97,11 @@ def run(study: Study) -> None:
 
 
 def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:
-    """Write the rows of all jobs as they end; return the number of rows without a score."""
-    if not jobs:
-        return 0
+    """Write the rows of all jobs as they end, and wait for those of other runs; return the number that ended here."""
     count = min(study.config.workers, len(jobs))
     limits = Limits(seconds=study.config.limit_s, mebibytes=study.config.memory_mib)
     title = f"scoring {len(jobs)} networks on {count} worker(s)"
-    failed = 0
+    ended_here = 0
     with (
         Progress(title, len(jobs)) as progress,
         store.writer() as writer,
@@ -114,16 +110,15 @@ def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:
         while jobs:
             elsewhere: list[Job] = []
             for ended in engine.run(_rows, _mine(study, leases, jobs, elsewhere)):
-                rows = _without_score(study, ended) if ended.value is None else ended.value
-                failed += sum(row.status in ATTEMPTS for row in rows)
-                writer.add(rows)
+                writer.add(_without_score(study, ended) if ended.value is None else ended.value)
                 leases.finish(*_lease(study, ended.job))
+                ended_here += 1
                 progress.advance(1)
             progress.update(progress.total - len(elsewhere))
             if len(elsewhere) == len(jobs):
                 time.sleep(WAIT_S)
             jobs = elsewhere
-    return failed
+    return ended_here
 
 
 def _mine(study: Study, leases: Leases, jobs: list[Job], elsewhere: list[Job]) -> Iterator[Job]:
@@ -142,6 +137,17 @@ def _lease(study: Study, job: Job) -> tuple[str, list[Key]]:
     return f"{recipe.space} {recipe.dataset} {job.architecture}", keys
 
 
+def _check_machine(study: Study) -> None:
+    """Refuse a machine whose scores have other digits than the keys of the study say.
+
+    Raises:
+        ConfigError: It has another device, or another release of torch.
+    """
+    asked_for, here = (study.recipe.device, study.recipe.torch), (study.device, torch_release())
+    if here != asked_for:
+        raise ConfigError(f"machine: expected one with {' and torch '.join(asked_for)}, got {' and torch '.join(here)}")
+
+
 def _device(study: Study) -> torch.device:
     """Return the device of this worker; workers take the GPUs in turn, so that several may share one."""
     if not study.on_gpu:
@@ -152,6 +158,7 @@ def _device(study: Study) -> torch.device:
 def _rows(job: Job) -> list[Row]:
     """Score one network, in a worker process."""
     study = asked()
+    _check_machine(study)
     device, precision = _device(study), getattr(torch, study.config.precision)
     rows: list[Row] = []
     for seed in dict.fromkeys(work.seed for work in job.work):

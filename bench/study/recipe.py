@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,17 @@ class Work:
     proxies: tuple[str, ...]
 
 
+class Item(NamedTuple):
+    """What one proxy scores every network by: all of a key but the network, and what a recipe has once."""
+
+    batch_hash: str
+    batch_size: int
+    seed: int
+    proxy: str
+    version: int
+    protocol: str
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The resolved study as plain values: no images, no networks, no tables.
@@ -39,7 +50,8 @@ class Recipe:
         truth: Name of the accuracies (`cifar10/test-200`).
         label: Name of the accuracies in words.
         protocol: Version of what all scores have in common.
-        device: Class of device, `cpu` or `cuda`, and the precision if it is not float32.
+        device: Device and precision as text, see `environment.device_text`.
+        torch: Release of torch, see `environment.torch_release`.
         accuracies: Accuracy of every network, in the order of the sample; NaN where there is none.
         work: Proxies that every network is scored by, with seed and batch size.
         batches: Hash of the images, by (batch size, seed).
@@ -56,6 +68,7 @@ class Recipe:
     label: str
     protocol: str
     device: str
+    torch: str
     accuracies: Mapping[str, float]
     work: tuple[Work, ...]
     batches: Mapping[tuple[int, int], str]
@@ -81,24 +94,32 @@ class Recipe:
         """The accuracies of the networks `(n,)`."""
         return np.asarray(list(self.accuracies.values()), dtype=np.float64)
 
-    def key(self, architecture: str, work: Work, proxy: str) -> Key:
-        """Return the key that a score has in the store."""
-        return (
-            self.space,
-            architecture,
-            self.dataset,
+    def items(self) -> Iterator[Item]:
+        """Yield what every network is scored by, in the order of the work."""
+        return (self.item(work, proxy) for work in self.work for proxy in work.proxies)
+
+    def item(self, work: Work, proxy: str) -> Item:
+        """Return what one proxy scores every network by."""
+        return Item(
             self.batches[work.batch_size, work.seed],
             work.batch_size,
             work.seed,
             proxy,
             self.versions[proxy],
             f"{self.protocol} own {self.content[proxy]}" if proxy in self.content else self.protocol,
-            self.device,
         )
+
+    def key(self, architecture: str, work: Work, proxy: str) -> Key:
+        """Return the key that a score has in the store."""
+        return self.key_of(architecture, self.item(work, proxy))
+
+    def key_of(self, architecture: str, item: Item) -> Key:
+        """Return the key that the score of an item has in the store."""
+        return (self.space, architecture, self.dataset, *item, self.device, self.torch)
 
     def keys(self) -> Iterator[Key]:
         """Yield the keys of all scores."""
-        return (self.key(a, work, proxy) for a in self.accuracies for work in self.work for proxy in work.proxies)
+        return (self.key_of(a, item) for a in self.accuracies for item in self.items())
 
     def document(self) -> dict[str, Any]:
         """Return the recipe as JSON holds it, for `from_document` to read."""

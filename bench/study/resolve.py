@@ -13,6 +13,7 @@ import torch
 from ...content import content_of
 from ...datasets import Images, ProbeBatch, data_folder
 from ...datasets.datamodule import images_of
+from ...environment import device_text, torch_release
 from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES, Proxy
@@ -72,9 +73,8 @@ class Study:
 
     @property
     def device(self) -> str:
-        """The class of device, `cpu` or `cuda`, and the precision if it is not float32: part of the key of a score."""
-        own = "cuda" if self.on_gpu else "cpu"
-        return own + ("" if self.config.precision == "float32" else f" {self.config.precision}")
+        """The device and the precision as text: part of the key of a score."""
+        return device_text("cuda" if self.on_gpu else "cpu", self.config.precision)
 
     @property
     def on_gpu(self) -> bool:
@@ -92,6 +92,7 @@ class Study:
             label=self.truth.label,
             protocol=PROTOCOL,
             device=self.device,
+            torch=torch_release(),
             accuracies={self.space.architecture(i): float(self.truth.values[i]) for i in self.indices},
             work=self.work,
             batches={key: batch.hash for key, batch in self.batches.items()},
@@ -130,7 +131,7 @@ def resolve(config: StudyConfig) -> Study:
             raise ConfigError(f"{name}: expected {least} or more, got {value}")
     if not re.fullmatch(r"local|ray|ray://[^/:]+:\d+", config.engine):
         raise ConfigError(f"engine: expected local, ray or ray://HOST:PORT, got {config.engine}")
-    if config.device == "cuda" and config.engine == "local" and not torch.cuda.is_available():
+    if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: expected cpu or auto, got cuda: torch finds no GPU on this machine")
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from ...bench.results.ranking import select_rows
+from ...bench.results.ranking import select
+from ...bench.scoring.store import Store
 from ...bench.stats.bootstrap import interval
 from ...bench.stats.bootstrap import resamples as draw
 from ...bench.stats.coefficients import kendall
@@ -97,13 +98,14 @@ def scaled(columns: NDArray[np.float64], scale: Scale) -> Vector:
     return np.asarray((np.log(columns) if (columns > 0).all() else columns).mean(1))
 
 
-def table(name: str, recipe: Recipe, rows: Any, proxies: Sequence[str]) -> Table:
-    """Return a table of the networks of a board that have scores of all `proxies`, from the rows of the store.
+def table(name: str, recipe: Recipe, store: Store, proxies: Sequence[str]) -> Table:
+    """Return a table of the networks of a board that have scores of all `proxies`, from a store.
 
     Raises:
         ConfigError: The board lacks a proxy, or fewer than ten networks have all scores.
+        IncompleteError: A score of the board is missing.
     """
-    chosen = select_rows(rows, recipe)
+    chosen = select(store, recipe)
     absent = [proxy for proxy in proxies if proxy not in set(chosen["proxy"])]
     if absent:
         raise ConfigError(f"proxies: {name} has no scores of {', '.join(absent)}: expected proxies of its run")

@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from ...bench.report import figures
 from ...bench.report.numbers import number
 from ...bench.results.board import Board, boards
-from ...bench.results.ranking import select_rows, summarise
+from ...bench.results.ranking import select, summarise
 from ...bench.scoring.store import Store
 from ...bench.study.recipe import Recipe
 from ...errors import ProgramError, ResultsError
@@ -63,12 +61,12 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
         ResultsError: No board has scores of a program, or fewer than three networks of a board are left.
     """
     known = {found.name: found for found in programs}
-    rows = Store(results).read()
+    store = Store(results)
     cells: list[Cell] = []
     found_boards = boards(results)
     with Progress(f"boards of {results}", len(found_boards)) as progress:
         for board in found_boards:
-            cells += _cells(_unseen(board, programs, data), rows, known)
+            cells += _cells(_unseen(board, programs, data), store, known)
             progress.advance(1)
     absent = sorted(set(known) - {cell.proxy for cell in cells})
     if absent:
@@ -78,10 +76,10 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     return cells
 
 
-def _cells(recipe: Recipe, rows: pd.DataFrame, known: Mapping[str, Found]) -> list[Cell]:
+def _cells(recipe: Recipe, store: Store, known: Mapping[str, Found]) -> list[Cell]:
     """Return the cells of one board, those of programs first and in their order."""
     order = {name: place for place, name in enumerate(known)}
-    rankings = summarise(recipe, select_rows(rows, recipe))
+    rankings = summarise(recipe, select(store, recipe))
     cells = []
     for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
         c, found = ranking.correlation, known.get(ranking.proxy)

@@ -242,11 +242,11 @@ def _tables(
     half to fit on and a half to test on; None to fit on all.
     """
     found = boards(results)
-    rows = Store(results).read()
+    store = Store(results)
     by_ground = [_board(found, ground, set(proxies), results) for ground in grounds]
     chosen = {board.id: board for board in by_ground}
     names = _proxies(proxies, list(chosen.values()))
-    whole = [table(_name(board, found), board.recipe, rows, names) for board in chosen.values()]
+    whole = [table(_name(board, found), board.recipe, store, names) for board in chosen.values()]
     fitted = [pool if halves is None else pool.halves(halves)[0] for pool in whole]
     others, notes = [], []
     seen: dict[str, set[str]] = {}
@@ -264,7 +264,7 @@ def _tables(
             if not unseen:  # all networks were fitted on; they are reported, and the name says so
                 name, unseen = f"{name}, networks fitted on", dict(board.recipe.accuracies)
             try:
-                others.append(table(name, dataclasses.replace(board.recipe, accuracies=unseen), rows, names))
+                others.append(table(name, dataclasses.replace(board.recipe, accuracies=unseen), store, names))
             except ConfigError as error:
                 notes.append(f"left out: {error}")
     return fitted, others, names, notes

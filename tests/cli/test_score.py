@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from zcbench.__main__ import main
 
@@ -24,11 +25,10 @@ def test_score_of_a_benchmark_network(capsys: pytest.CaptureFixture[str]) -> Non
     assert "1.07347e+06" in capsys.readouterr().out
 
 
-def test_score_equals_the_study(capsys: pytest.CaptureFixture[str]) -> None:
-    from zcbench.bench.scoring.store import Store
+def test_score_equals_the_study(capsys: pytest.CaptureFixture[str], every_row: Callable[[Path], pd.DataFrame]) -> None:
 
     assert main(["run", "--sample", "1", "--batch_sizes", "[2]", "--tracker", "none", "--format", "csv"]) == 0
-    rows = Store(Path("results")).read()
+    rows = every_row(Path("results"))
     capsys.readouterr()
     assert main(["score", "--arch", rows["architecture"][0], "--batch_size", "2", "--json"]) == 0
     scores = {s["proxy"]: s["value"] for s in json.loads(capsys.readouterr().out)["scores"]}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from zcbench.bench.results.ranking import select
-from zcbench.bench.scoring.store import KEY, Store
+from zcbench.bench.scoring.parts import KEY
+from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 

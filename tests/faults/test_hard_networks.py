@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from zcbench.bench.scoring.store import KEY
+from zcbench.bench.scoring.parts import KEY
 
 ENDS = {
     "segfault": ("crashed", "its process was ended by the signal SIGSEGV"),

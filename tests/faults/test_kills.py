@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from zcbench.bench.scoring.store import KEY
+from zcbench.bench.scoring.parts import KEY
 
 KILLS = int(os.environ.get("ZCBENCH_KILLS", "2"))
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -30,6 +30,7 @@ def ablation() -> Ablation:
         label="made up",
         protocol="2",
         device="cpu",
+        torch="2",
         accuracies={str(i): float(value) for i, value in enumerate(truth)},
         work=tuple(Work(seed, size, ("p|q", "nothing")) for seed in (0, 1) for size in (1, 8)),
         batches={(size, seed): "h" for seed in (0, 1) for size in (1, 8)},

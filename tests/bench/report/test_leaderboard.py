@@ -18,12 +18,13 @@ from zcbench.bench.report import figures
 from zcbench.bench.report.leaderboard import verify, write
 from zcbench.bench.report.table import as_csv
 from zcbench.bench.results.board import boards
+from zcbench.bench.scoring.parts import Row
 from zcbench.bench.scoring.runner import run
-from zcbench.bench.scoring.store import Row, Store
+from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import PROTOCOL, StudyConfig
 from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.bench.study.resolve import resolve
-from zcbench.errors import ResultsError
+from zcbench.errors import IncompleteError, ResultsError
 
 
 def study(out: Path, **changes: object) -> None:
@@ -85,6 +86,7 @@ def made(
         label="made up",
         protocol=PROTOCOL,
         device="cpu",
+        torch="2",
         accuracies=dict(zip(names, values.tolist(), strict=True)),
         work=work,
         batches={(w.batch_size, w.seed): f"h{w.batch_size}-{w.seed}" for w in work},
@@ -100,7 +102,7 @@ def made(
     for w in work:
         for proxy, function in scores.items():
             for network, value in zip(names, function(values, w.seed, w.batch_size).tolist(), strict=True):
-                status = "ok" if np.isfinite(value) else "not_finite"
+                status = "ok" if np.isfinite(value) else "nan"
                 key = recipe.key(network, w, proxy)
                 rows.append(Row(*key, value=value, status=status, message="", wall_s=0.01, peak_mib=1.0))
     with store.writer() as writer:
@@ -255,14 +257,14 @@ def test_parameters_that_differ_between_seeds_are_found(board: Path) -> None:
 
 def test_missing_scores_are_named(board: Path) -> None:
     pd.read_parquet(board / "scores.parquet").iloc[1:].to_parquet(board / "scores.parquet", index=False)
-    with pytest.raises(ResultsError, match=r"1 of \d+ scores are missing: run the study again"):
+    with pytest.raises(IncompleteError, match=r"nb201 on .*: 1 of \d+ scores are missing, first .*: zcbench run"):
         verify(board)
 
 
 def test_missing_parts_are_named(results: Path, tmp_path: Path) -> None:
     shutil.copytree(results, tmp_path / "torn")
-    next((tmp_path / "torn" / "scores").glob("*.parquet")).unlink()
-    with pytest.raises(ResultsError, match="scores are missing: run the study again"):
+    next((tmp_path / "torn" / "scores").glob("*/*/*.parquet")).unlink()
+    with pytest.raises(IncompleteError, match="scores are missing, first"):
         write(tmp_path / "torn", tmp_path / "board")
     assert not (tmp_path / "board").exists()
 
@@ -290,7 +292,7 @@ def test_bad_records_are_one_line(results: Path, tmp_path: Path, content: str, m
 def test_a_record_that_lost_a_field(results: Path, tmp_path: Path) -> None:
     path = next((results / "runs").glob("*.json"))
     record = json.loads(path.read_text())
-    (tmp_path / "runs").mkdir()
+    Store(tmp_path).create()
     for field in record["recipe"].keys() - {"content"}:  # older records have none
         recipe = {name: value for name, value in record["recipe"].items() if name != field}
         (tmp_path / "runs" / "r.json").write_text(json.dumps(record | {"recipe": recipe}))

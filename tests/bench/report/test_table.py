@@ -38,6 +38,7 @@ def test_the_table_fits_100_columns_for_every_name(
             accuracy="imagenet16-120/test-200",
             protocol="2",
             device="cuda",
+            torch="2",
             proxy=name,
             version=1,
             batch_size=128,

@@ -70,6 +70,7 @@ def recipe(proxies: list[Proxy]) -> Recipe:
         label="made up",
         protocol="2",
         device="cpu float64",
+        torch="2",
         accuracies=dict(zip(NETWORKS, (94.0, 91.0, 80.0), strict=True)),
         work=(Work(0, 8, tuple(p.name for p in proxies)),),
         batches={(8, 0): "0"},

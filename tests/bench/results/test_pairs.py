@@ -155,6 +155,7 @@ def board(dataset: str, truth: str, sample: Sample) -> tuple[Board, Sample]:
         label="made up",
         protocol="2",
         device="cpu",
+        torch="2",
         accuracies=dict(zip(sample.networks, sample.truth.tolist(), strict=True)),
         work=(Work(0, 16, ("p",)),),
         batches={(16, 0): "h"},

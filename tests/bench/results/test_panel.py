@@ -32,6 +32,7 @@ def recipe(accuracies: dict[str, float], seeds: tuple[int, ...] = (0, 1)) -> Rec
         label="made up",
         protocol="2",
         device="cpu",
+        torch="2",
         accuracies=accuracies,
         work=work,
         batches={(16, seed): "h" for seed in seeds},

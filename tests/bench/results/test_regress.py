@@ -166,6 +166,17 @@ def test_another_study_is_not_comparable(
     assert exit_status(findings) == 3
 
 
+def test_another_machine_of_the_same_class_is_comparable(studied: Pair, baseline: dict[str, Any]) -> None:
+    study, rows = studied
+    for device in ("cpu", "cpu AVX512", "cpu SOME NEW SET"):
+        baseline["device"] = device
+        other = dataclasses.replace(study.recipe, torch="1.0.0")
+        assert outcomes(compare(baseline, other, rows)) == dict.fromkeys(PROXIES, "same")
+    for device in ("cuda NVIDIA H200", "cpu float64", "cpu AVX2 float64"):
+        baseline["device"] = device
+        assert outcomes(compare(baseline, study.recipe, rows)) == dict.fromkeys(PROXIES, "not comparable")
+
+
 def test_on_other_versions_correlations_decide(studied: Pair, baseline: dict[str, Any]) -> None:
     study, rows = studied
     baseline["recipe"]["environment"]["torch"] = "2.0.0"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,16 @@ import pandas as pd
 import pytest
 import torch
 from zcbench.bench.results.ranking import select, summarise
+from zcbench.bench.scoring.parts import KEY
 from zcbench.bench.scoring.runner import missing, run
-from zcbench.bench.scoring.store import KEY, Store
+from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 from zcbench.errors import ConfigError, UnknownNameError
 
 CHEAP = ["params", "l2_norm", "grad_norm", "jacob_cov", "naswot", "synflow"]
+
+Rows = Callable[[Path], pd.DataFrame]
 
 
 def config(out: Path, **changes: object) -> StudyConfig:
@@ -88,7 +92,7 @@ def test_nothing_is_computed_twice(reference: pd.DataFrame, tmp_path: Path) -> N
     assert records[0]["environment"]["torch"] == torch.__version__
 
 
-def test_a_run_that_is_told_to_end_ends_with_the_network_under_way(tmp_path: Path) -> None:
+def test_a_run_that_is_told_to_end_ends_with_the_network_under_way(tmp_path: Path, every_row: Rows) -> None:
     command = [sys.executable, "-m", "zcbench", "run", "--sample", "200", "--batch_sizes", "[4]", "--tracker", "none"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
@@ -96,12 +100,12 @@ def test_a_run_that_is_told_to_end_ends_with_the_network_under_way(tmp_path: Pat
         time.sleep(0.05)
     process.terminate()
     assert process.wait(60) == 128 + signal.SIGTERM
-    kept = Store(tmp_path / "results").read()
+    kept = every_row(tmp_path / "results")
     assert 0 < len(kept) < 12 * 200
     assert len(kept) % 12 == 0
 
 
-def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path) -> None:
+def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path, every_row: Rows) -> None:
     arguments = ["--sample", "12", "--batch_sizes", "[4]", "--tracker", "none", "--workers", "2"]
 
     def command(out: str) -> list[str]:
@@ -113,13 +117,13 @@ def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path) -
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    kept = len(Store(tmp_path / "killed").read())
+    kept = len(every_row(tmp_path / "killed"))
     assert 0 < kept < 12 * 12
     again = subprocess.run(command("killed"), cwd=tmp_path, capture_output=True, text=True, check=True)
     whole = subprocess.run(command("whole"), cwd=tmp_path, capture_output=True, text=True, check=True)
     # All but the cost column, which is a measurement.
     pd.testing.assert_frame_equal(*(_without_cost(done.stdout) for done in (again, whole)), check_exact=True)
-    frames = [Store(tmp_path / name).read().sort_values(list(KEY), ignore_index=True) for name in ("killed", "whole")]
+    frames = [every_row(tmp_path / name).sort_values(list(KEY), ignore_index=True) for name in ("killed", "whole")]
     pd.testing.assert_frame_equal(frames[0][[*KEY, "value"]], frames[1][[*KEY, "value"]], check_exact=True)
 
 
@@ -158,7 +162,7 @@ def test_networks_without_a_path_never_end_a_run(tmp_path: Path) -> None:
     assert rankings["jacob_cov"].correlation.n == 4
 
 
-def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every_row: Rows) -> None:
     from zcbench.proxies import PROXIES
 
     def broken() -> float:
@@ -167,7 +171,7 @@ def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(PROXIES._items, "params", dataclasses.replace(PROXIES["params"], function=broken))
     study = resolve(config(tmp_path / "results", proxies=["params", "l2_norm"], sample=2))
     run(study)
-    rows = Store(study.out).read().set_index("proxy")
+    rows = every_row(study.out).set_index("proxy")
     assert set(rows.loc["params", "status"]) == {"error"}
     assert set(rows.loc["params", "message"]) == {"ArithmeticError: planted"}
     assert np.isnan(rows.loc["params", "value"]).all()
@@ -217,7 +221,7 @@ def test_a_gpu_that_is_absent_is_a_user_error(tmp_path: Path) -> None:
         resolve(config(tmp_path / "results", device="cuda"))
 
 
-def test_spawned_workers_give_the_same(reference: pd.DataFrame, tmp_path: Path) -> None:
+def test_spawned_workers_give_the_same(reference: pd.DataFrame, tmp_path: Path, every_row: Rows) -> None:
     script = tmp_path / "spawned.py"
     script.write_text(
         "import sys\n"
@@ -231,7 +235,7 @@ def test_spawned_workers_give_the_same(reference: pd.DataFrame, tmp_path: Path) 
     )
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True, env=environment)
-    found = Store(tmp_path / "results").read().sort_values(list(KEY), ignore_index=True)
+    found = every_row(tmp_path / "results").sort_values(list(KEY), ignore_index=True)
     pd.testing.assert_frame_equal(found[[*KEY, "value", "status"]], reference, check_exact=True)
 
 

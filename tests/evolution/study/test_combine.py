@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kendalltau, rankdata
-from zcbench.bench.scoring.store import Row, Store
+from zcbench.bench.scoring.parts import Row
+from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import PROTOCOL
 from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.errors import ConfigError, ProgramError, ResultsError, UnknownNameError, ZcbenchError
@@ -59,6 +60,7 @@ def board(
         label="made up",
         protocol=PROTOCOL,
         device="cpu",
+        torch="2",
         accuracies=dict(zip(names, truth.tolist(), strict=True)),
         work=work,
         batches={(w.batch_size, w.seed): f"{space} {dataset} {when} {w.seed}" for w in work},
@@ -164,11 +166,11 @@ def test_a_random_search_of_as_many_programs_stands_beside_it(done):
     assert {o.chosen for o in found.outcomes} >= {EVOLVED, RANDOM}
 
 
-def test_fitness_and_outcomes_are_taus_of_the_pools(done):
+def test_fitness_and_outcomes_are_taus_of_the_pools(done, every_row):
     """The coefficients equal those of scores that the test itself ranks and multiplies."""
     config, found = done
     results = Path(config.results)
-    rows = Store(results).read().pivot(index="architecture", columns="proxy", values="value")
+    rows = every_row(results).pivot(index="architecture", columns="proxy", values="value")
     truth = pd.Series(json.loads((results / "runs" / "a.json").read_text())["recipe"]["accuracies"])
     order = np.random.RandomState(0).permutation(120)
     for part, chosen in (("fitted on", order[:60]), ("tested on", order[60:])):
