@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -195,6 +195,25 @@ def check(part: Path) -> pq.FileMetaData:
         _check_columns(part, schema)
         _check_place(part, metadata)
     return metadata
+
+
+def check_all(parts: Iterable[Path]) -> None:
+    """Check parts before any of them is read.
+
+    Raises:
+        ResultsError: Parts are damaged; it names the first, and says how many there are.
+        FileNotFoundError: There is no such part any more.
+    """
+    faults = []
+    for part in parts:
+        try:
+            check(part)
+        except ResultsError as error:
+            faults.append(error)
+    if len(faults) > 1:
+        raise ResultsError(f"{faults[0]}; {len(faults) - 1} more are damaged, and zcbench results verify names them")
+    if faults:
+        raise faults[0]
 
 
 def check_size(part: Path, metadata: pq.FileMetaData) -> None:

@@ -17,7 +17,7 @@ from ...atomic import write_atomically
 from ...errors import ResultsError, one_line
 from ..study.recipe import Recipe, Work
 from .migration import FORMER, migrate, strays
-from .parts import FORMAT, check, is_part, place
+from .parts import FORMAT, check_all, is_part, place
 from .questions import Found, check_cells, connected
 from .writer import Writer
 
@@ -175,8 +175,7 @@ class Store:
 
         def ask() -> Answer:
             parts = self.parts(recipe.space, recipe.dataset)
-            for part in parts:
-                check(part)
+            check_all(parts)
             with connected(self.scores) as connection:
                 check_cells(connection, parts)
                 return question(Found(connection, parts, recipe, whole=whole))

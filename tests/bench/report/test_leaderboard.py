@@ -447,7 +447,7 @@ def test_of_two_versions_the_newer_run_counts_and_the_other_is_named(tmp_path: P
 @pytest.mark.usefixtures("no_figures")
 def test_a_torn_part_is_named(tmp_path: Path) -> None:
     made(tmp_path / "r", {"noisy": noisy})
-    (part,) = (tmp_path / "r" / "scores").glob("*.parquet")
+    (part,) = (tmp_path / "r" / "scores").rglob("*.parquet")
     part.write_bytes(part.read_bytes()[:-100])
     with pytest.raises(ResultsError, match="is torn") as caught:
         write(tmp_path / "r", tmp_path / "out")
