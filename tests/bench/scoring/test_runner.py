@@ -21,6 +21,7 @@ from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 from zcbench.errors import ConfigError, UnknownNameError
+from zcbench.proxies import PROXIES
 
 CHEAP = ["params", "l2_norm", "grad_norm", "jacob_cov", "naswot", "synflow"]
 
@@ -47,6 +48,10 @@ def scores(study_config: StudyConfig) -> pd.DataFrame:
     run(study)
     frame = select(Store(study.out), study.recipe).sort_values(list(KEY), ignore_index=True)
     return frame[[*KEY, "value", "status"]]
+
+
+def fails() -> float:
+    raise ArithmeticError("planted")
 
 
 @pytest.fixture(scope="module")
@@ -163,12 +168,7 @@ def test_networks_without_a_path_never_end_a_run(tmp_path: Path) -> None:
 
 
 def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every_row: Rows) -> None:
-    from zcbench.proxies import PROXIES
-
-    def broken() -> float:
-        raise ArithmeticError("planted")
-
-    monkeypatch.setitem(PROXIES._items, "params", dataclasses.replace(PROXIES["params"], function=broken))
+    monkeypatch.setitem(PROXIES._items, "params", dataclasses.replace(PROXIES["params"], function=fails))
     study = resolve(config(tmp_path / "results", proxies=["params", "l2_norm"], sample=2))
     run(study)
     rows = every_row(study.out).set_index("proxy")
@@ -176,6 +176,49 @@ def test_a_proxy_that_raises_is_a_row(tmp_path: Path, monkeypatch: pytest.Monkey
     assert set(rows.loc["params", "message"]) == {"ArithmeticError: planted"}
     assert np.isnan(rows.loc["params", "value"]).all()
     assert np.isfinite(rows.loc["l2_norm", "value"]).all()
+
+
+def test_what_fails_is_tried_again_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROXIES._items, "params", dataclasses.replace(PROXIES["params"], function=fails))
+    study = resolve(config(tmp_path / "results", proxies=["params", "l2_norm"], sample=2, tries=2))
+    for attempts in (1, 2, 2):
+        run(study)
+        rows = Store(study.out).rows(study.recipe).set_index("proxy")
+        assert set(rows.loc["params", "attempts"]) == {attempts}
+        assert set(rows.loc["l2_norm", "attempts"]) == {0}
+    assert missing(study, Store(study.out)) == []
+    more = dataclasses.replace(study, config=dataclasses.replace(study.config, tries=3))
+    assert {work.proxies for job in missing(more, Store(study.out)) for work in job.work} == {("params",)}
+    records = [json.loads(path.read_text()) for path in (study.out / "runs").glob("*.json")]
+    assert [record["complete"] for record in records] == [False] * 3
+    monkeypatch.undo()
+    run(more)
+    assert set(Store(study.out).rows(study.recipe)["status"]) == {"ok"}
+    newest = max((study.out / "runs").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    assert json.loads(newest.read_text())["complete"] is True
+
+
+def test_a_read_only_folder_with_nothing_to_do_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Permissions do not bind the superuser, so the answer of the system is planted."""
+    study = resolve(config(tmp_path / "results", proxies=["params"], sample=2))
+    run(study)
+    before = sorted(path for path in study.out.rglob("*") if path.is_file())
+    monkeypatch.setattr(Store, "is_writable", lambda _: False)
+    run(study)
+    assert "is read-only: nothing was to be computed, and this run is not recorded" in capsys.readouterr().err
+    assert sorted(path for path in study.out.rglob("*") if path.is_file()) == before
+
+
+def test_a_machine_of_another_kind_writes_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = resolve(config(tmp_path / "results", proxies=["params"], sample=2))
+    assert study.recipe.torch == torch.__version__.partition("+")[0]
+    monkeypatch.setattr("zcbench.bench.scoring.runner.torch_release", lambda: "9.9.9")
+    run(study)
+    (message,) = set(Store(study.out).rows(study.recipe)["message"])
+    assert message.startswith("ConfigError: machine: expected one with cpu ")
+    assert message.endswith(" and torch 9.9.9")
 
 
 @pytest.mark.parametrize(
