@@ -139,7 +139,7 @@ def instantiated(command: Parser, parsed: Namespace) -> Namespace:
         ConfigError: A value stands where nested settings belong.
     """
     for name in dict.fromkeys(action.dest.split(".")[0] for action in command._actions if "." in action.dest):
-        if not isinstance(parsed[name], Namespace):
+        if not isinstance(parsed[name], (Namespace, list)):
             raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
     made: Namespace = command.instantiate(parsed)
     return made

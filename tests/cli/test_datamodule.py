@@ -8,17 +8,18 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 from zcbench.__main__ import main
-from zcbench.bench.scoring.store import Store
 from zcbench.datasets import TASKS
 from zcbench.proxies import PROXIES
 from zcbench.proxies.registry import score_all
 from zcbench.spaces import SPACES
 
 Refused = Callable[[list[str]], str]
+Rows = Callable[[Path], pd.DataFrame]
 
 MODULE = """
 import torch
@@ -49,12 +50,12 @@ def _own(tmp_path: Path) -> Iterator[None]:
     sys.modules.pop("my_blocks", None)
 
 
-def test_a_study_on_the_images_of_a_data_module(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_on_the_images_of_a_data_module(capsys: pytest.CaptureFixture[str], every_row: Rows) -> None:
     assert main([*RUN, "--format", "json"]) == 0
     output = capsys.readouterr()
     records = json.loads(output.out)
     assert {r["accuracy"] for r in records} == {"cifar10/analog-baseline"}
-    rows = Store(Path("results")).read()
+    rows = every_row(Path("results"))
     (name,) = set(rows["dataset"])
     assert name.startswith("my_blocks:Blocks ")
     assert f"3 networks of nb201 on {name}, accuracy cifar10/analog-baseline" in output.err
@@ -71,14 +72,14 @@ def test_a_study_on_the_images_of_a_data_module(capsys: pytest.CaptureFixture[st
         assert row.value == expected.value
     # Another run computes nothing anew; edited code does.
     assert main(RUN) == 0
-    assert len(Store(Path("results")).read()) == 6
+    assert len(every_row(Path("results"))) == 6
     Path("my_blocks.py").write_text(MODULE + "# edited\n")
     sys.modules.pop("my_blocks")
     assert main(RUN) == 0
-    assert len(Store(Path("results")).read()) == 12
+    assert len(every_row(Path("results"))) == 12
 
 
-def test_arguments_stand_in_a_configuration_or_on_the_command_line() -> None:
+def test_arguments_stand_in_a_configuration_or_on_the_command_line(every_row: Rows) -> None:
     Path("mine.yaml").write_text(
         "version: 1\ndataset: cifar10\naccuracy: analog-baseline\nproxies: [params]\nsample: 3\nbatch_sizes: [2]\n"
         "tracker: none\ndatamodule: my_blocks:Blocks\ndatamodule_args: {classes: 5, scale: 2.0}\n"
@@ -89,7 +90,7 @@ def test_arguments_stand_in_a_configuration_or_on_the_command_line() -> None:
         ["--datamodule_args.classes", "5", "--datamodule_args.scale", "2.0"],
     ):
         assert main([*RUN, "--proxies", "[params]", *form]) == 0
-    assert len(Store(Path("results")).read()) == 3  # all three are the same study
+    assert len(every_row(Path("results"))) == 3  # all three are the same study
 
 
 def test_a_leaderboard_and_a_baseline_of_a_data_module() -> None:

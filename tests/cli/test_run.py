@@ -26,7 +26,7 @@ def test_run_prints_a_table_that_fits_100_columns(capsys: pytest.CaptureFixture[
     assert "naswot" in output.out
     assert "cifar10/analog-baseline" in output.out
     assert "wandb" not in output.err
-    assert list(Path("results/scores").glob("*.parquet"))
+    assert list(Path("results/scores").rglob("*.parquet"))
 
 
 def test_run_of_an_aggregate(capsys: pytest.CaptureFixture[str]) -> None:

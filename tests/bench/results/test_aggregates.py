@@ -54,6 +54,7 @@ def rows_of(study: Study, values: dict[str, list[float]], batch_size: int = 2, s
                 "version": 1,
                 "protocol": "2",
                 "device": "cpu",
+                "torch": "2.13.0",
                 "value": scores,
                 "status": "ok",
                 "message": "",

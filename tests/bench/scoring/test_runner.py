@@ -63,7 +63,7 @@ def test_every_score_is_a_row_that_says_what_produced_it(reference: pd.DataFrame
     assert len(reference) == 4 * len(CHEAP)
     assert not reference.isna().any(axis=None)
     assert set(reference["batch_hash"]).issubset({resolve(config(Path("unused"))).batches[2, 0].hash})
-    assert set(reference["device"]) == {"cpu"}
+    assert set(reference["device"]) == {f"cpu {torch.backends.cpu.get_cpu_capability()}"}
     assert (reference["status"] == "ok").sum() >= 20
 
 
@@ -75,7 +75,7 @@ def test_two_workers_give_the_same_to_the_last_digit(reference: pd.DataFrame, tm
 
 def test_float64_is_another_score_of_nearly_the_same_value(reference: pd.DataFrame, tmp_path: Path) -> None:
     double = scores(config(tmp_path / "results", precision="float64"))
-    assert set(double["device"]) == {"cpu float64"}
+    assert set(double["device"]) == {f"cpu {torch.backends.cpu.get_cpu_capability()} float64"}
     np.testing.assert_allclose(double["value"], reference["value"], rtol=2e-3)
     exact = reference["proxy"].isin(["params"]).to_numpy()
     np.testing.assert_allclose(double["value"][exact], reference["value"][exact], rtol=1e-12)
@@ -285,5 +285,5 @@ def test_spawned_workers_give_the_same(reference: pd.DataFrame, tmp_path: Path, 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_nearly_the_same_under_its_own_key(reference: pd.DataFrame, tmp_path: Path) -> None:
     found = scores(config(tmp_path / "results", device="cuda"))
-    assert set(found["device"]) == {"cuda"}
+    assert set(found["device"]) == {f"cuda {torch.cuda.get_device_name()}"}
     np.testing.assert_allclose(found["value"], reference["value"], rtol=1e-2)
