@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from ..errors import ConfigError, ResultsError, one_line
-from .local import TRIES, Ended, Limits, Workers
+from .local import TRIES, Ended, Limits, Status, Workers
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -65,51 +67,59 @@ class ClusterWorkers:
         Raises:
             ResultsError: Workers cannot be started.
         """
-        ray = self._ray
         waiting = deque((job, 1) for job in jobs)
-        starting: dict[Any, Any] = {}
-        running: dict[Any, tuple[Any, J, int]] = {}
+        starting: dict[Future[None], Any] = {}
+        running: dict[Future[tuple[Status, Any, str]], tuple[Any, J, int]] = {}
         failed = 0
-        while waiting or running:
-            hosts = len(starting) + len(self._ready) + len(running)
-            for _ in range(min(self.count - hosts, len(waiting) - len(starting) - len(self._ready))):
-                host = self._host.remote(self._given)
-                starting[host.ready.remote()] = host
-            while self._ready and waiting:
-                host, (job, tries) = self._ready.pop(), waiting.popleft()
-                running[host.run.remote(function, job)] = host, job, tries
-            ended, _ = ray.wait([*running, *(starting if waiting else ())], num_returns=1, timeout=START_S)
-            if not ended and not running:
-                raise ResultsError(
-                    f"engine: no worker has started within {START_S:g} s: the cluster has no free CPU or GPU for one"
-                )
-            for reference in ended:
-                if reference in starting:
-                    host = starting.pop(reference)
-                    try:
-                        ray.get(reference)
-                        self._ready.append(host)
-                        failed = 0
-                    except ray.exceptions.RayError as error:
-                        failed += 1
-                        if failed >= TRIES:
-                            raise ResultsError(f"engine: a worker cannot be started ({_said(error)})") from None
-                    continue
-                host, job, tries = running.pop(reference)
-                try:
-                    status, value, message = ray.get(reference)
-                    self._ready.append(host)
-                except ray.exceptions.RayActorError as error:  # its machine has gone, for example
-                    if tries < TRIES:
+        try:
+            while waiting or running:
+                hosts = len(starting) + len(self._ready) + len(running)
+                for _ in range(min(self.count - hosts, len(waiting) - len(starting) - len(self._ready))):
+                    host = self._host.remote(self._given)
+                    starting[host.ready.remote().future()] = host
+                while self._ready and waiting:
+                    host, (job, tries) = self._ready.pop(), waiting.popleft()
+                    running[host.run.remote(function, job).future()] = host, job, tries
+                # A wait of Ray's turns whatever a signal raises into KeyboardInterrupt.
+                ended, _ = wait([*running, *(starting if waiting else ())], START_S, FIRST_COMPLETED)
+                if not ended and not running:
+                    raise ResultsError(
+                        f"engine: no worker has started within {START_S:g} s: "
+                        "the cluster has no free CPU or GPU for one"
+                    )
+                for future in ended & starting.keys():
+                    failed = self._has_started(starting.pop(future), future, failed)
+                for future in ended & running.keys():
+                    host, job, tries = running.pop(future)
+                    answer = self._answer(host, future)
+                    if answer is None and tries < TRIES:
                         waiting.append((job, tries + 1))
-                        continue
-                    status, value, message = "crashed", None, _said(error)
-                except ray.exceptions.RayError as error:  # its own process has answered, with an error of the engine
-                    ray.kill(host)
-                    status, value, message = "error", None, _said(error)
-                yield Ended(job, status, value, message)
-        for host in starting.values():
-            ray.kill(host)
+                    else:
+                        yield Ended(job, *(answer or ("crashed", None, _said(future.exception()))))
+        finally:
+            # Whoever stops reading, by Ctrl-C for example, leaves jobs that run.
+            for host in [*starting.values(), *(host for host, _, _ in running.values())]:
+                self._ray.kill(host)
+
+    def _has_started(self, host: Any, future: Future[None], failed: int) -> int:
+        """Take the word of a worker that is ready, or its death; return how many have died one after another."""
+        if future.exception() is None:
+            self._ready.append(host)
+            return 0
+        if failed + 1 >= TRIES:
+            raise ResultsError(f"engine: a worker cannot be started ({_said(future.exception())})")
+        return failed + 1
+
+    def _answer(self, host: Any, future: Future[tuple[Status, Any, str]]) -> tuple[Status, Any, str] | None:
+        """Return how a job ended, None if its worker has gone, with its machine for example."""
+        error = future.exception()
+        if error is None:
+            self._ready.append(host)
+            return future.result()
+        if isinstance(error, self._ray.exceptions.RayActorError):
+            return None
+        self._ray.kill(host)  # it has answered, with an error of the engine
+        return "error", None, _said(error)
 
     def __enter__(self) -> ClusterWorkers:
         return self
@@ -125,6 +135,7 @@ class _Host:
 
     def __init__(self, given: tuple[Callable[..., None], tuple[object, ...], Limits, str]) -> None:
         prepare, args, limits, folder = given
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         with suppress(OSError):  # a machine may not have the folder that the run was started in
             os.chdir(folder)
         # This process has threads of Ray's, beside which a forked process is not safe.
@@ -137,6 +148,28 @@ class _Host:
         """Return how a job ended."""
         (ended,) = self.workers.run(function, [job])
         return ended.status, ended.value, ended.message
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process, and the others of its parent, when their parent is gone: the daemon of Ray on this machine.
+
+    If all of Ray is killed at once, it leaves some of its own for a minute.
+    """
+    started = [pid for tasks in Path(f"/proc/{parent}/task").glob("*/children") for pid in _read(tasks).split()]
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    for pid in started:
+        if _read(Path(f"/proc/{pid}/cmdline")).startswith("ray::"):
+            with suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
+    os._exit(1)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _started(address: str, count: int) -> Any:
@@ -168,5 +201,5 @@ def _started(address: str, count: int) -> Any:
     return ray
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException | None) -> str:
     return one_line(f"{type(error).__name__}: {error}")[:400]
