@@ -47,8 +47,8 @@ def arguments(parser: Parser) -> None:
         "--cluster_args",
         type=dict[str, Any],
         default={},
-        help="What the jobs are, by name: jobs, their number; time, the minutes of each; and any option of sbatch, such "
-        "as {jobs: 4, time: 60, partition: cpu}. A job has as many CPUs as workers.",
+        help="What the jobs are, by name: jobs, their number; time, the minutes of each; and any option of sbatch, as in "
+        "{jobs: 4, time: 60, partition: cpu}. A job has as many CPUs as workers.",
     )
 
 
@@ -92,8 +92,10 @@ def _submit(parsed: Sequence[Namespace]) -> int:
     """Submit the run, print the ids of its jobs, and say on standard error how to go on."""
     from .submit import submit
 
-    # The GPUs are those of other machines.
-    _at_hand([Namespace(**(vars(each) | {"device": "cpu"})) for each in parsed])
+    checked = [each.clone() for each in parsed]
+    for each in checked:
+        each.device = "cpu"  # the GPUs are those of other machines
+    _at_hand(checked)
     first = parsed[0]
     folder = Path(first.out) / "jobs"
     # The command that prints the table of all jobs mirrors the run, once.

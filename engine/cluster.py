@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 import warnings
@@ -23,6 +24,8 @@ R = TypeVar("R")
 
 #: Seconds within which one worker at least has to start.
 START_S = 120.0
+#: Seconds within which a cluster has to answer.
+KNOCK_S = 10.0
 
 
 class ClusterWorkers:
@@ -56,6 +59,7 @@ class ClusterWorkers:
         self._given = self._ray.put((prepare, args, limits or Limits(), str(Path.cwd())))
         self._host = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0, max_concurrency=2)(_Host)
         self._ready: list[Any] = []
+        self._is_open = True
 
     def run(self, function: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Ended[J, R]]:
         """Yield every job as it ends, in any order; whoever is free takes the next one.
@@ -98,8 +102,9 @@ class ClusterWorkers:
                         yield Ended(job, *(answer or ("crashed", None, _said(future.exception()))))
         finally:
             # Whoever stops reading, by Ctrl-C for example, leaves jobs that run.
-            for host in [*starting.values(), *(host for host, _, _ in running.values())]:
-                self._ray.kill(host)
+            if self._is_open:  # otherwise, Ray would start anew to kill them
+                for host in [*starting.values(), *(host for host, _, _ in running.values())]:
+                    self._ray.kill(host)
 
     def _has_started(self, host: Any, future: Future[None], failed: int) -> int:
         """Take the word of a worker that is ready, or its death; return how many have died one after another."""
@@ -127,6 +132,7 @@ class ClusterWorkers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_open = False
         self._ray.shutdown()
 
 
@@ -174,6 +180,8 @@ def _read(path: Path) -> str:
 
 def _started(address: str, count: int) -> Any:
     """Return Ray, connected to a cluster."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -182,16 +190,17 @@ def _started(address: str, count: int) -> Any:
         raise ConfigError(
             f"engine: expected Ray for ray, got none ({one_line(str(error))}): pip install 'zcbench[cluster]'"
         ) from None
-    own = not address and "RAY_ADDRESS" not in os.environ
-    options: dict[str, Any] = {"num_cpus": count, "include_dashboard": False} if own else {"address": address or None}
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    address = address or os.environ.get("RAY_ADDRESS", "")
+    own = not address
+    options: dict[str, Any] = {"num_cpus": count, "include_dashboard": False} if own else {"address": address}
     is_main = threading.current_thread() is threading.main_thread()
     ending = signal.getsignal(signal.SIGTERM)
     try:
+        _knock(address)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ray.init(**options, logging_level="ERROR", log_to_driver=False, ignore_reinit_error=True)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         raise ConfigError(
             f"engine: expected a Ray cluster at {address or 'this machine'}, got none ({one_line(str(error))[:160]})"
         ) from None
@@ -199,6 +208,13 @@ def _started(address: str, count: int) -> Any:
         if is_main:
             signal.signal(signal.SIGTERM, ending)  # Ray has put its own there
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise an OSError if nothing answers at an address; Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        socket.create_connection((host, int(port)), KNOCK_S).close()
 
 
 def _said(error: BaseException | None) -> str:

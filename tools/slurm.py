@@ -9,12 +9,14 @@ folder holds the scores of a plain run, to the last digit. All is taken down at 
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +28,7 @@ import pandas as pd
 from ..bench.scoring.store import KEY, Store
 
 STUDY = "--sample 12 --batch_sizes 4 --proxies params,snip,naswot,synflow --tracker none"
+LONG = STUDY.replace("12", "60")
 #: Seconds that a case may take.
 PATIENCE_S = 300.0
 
@@ -201,14 +204,20 @@ def case_requeue() -> Outcome:
 
 def case_preemption() -> Outcome:
     """A job that must leave its node for one of another partition."""
-    script = f"zcbench run {STUDY} --out preemption"
+    script = f"zcbench run {LONG} --out preemption"
     return disturbed("preemption", "--partition=cpu", script, "srun --partition=urgent -N 2 -c 2 true")
+
+
+TIME = f"""#SBATCH --signal=TERM@120
+srun zcbench run {STUDY} --out time
+status=$?
+[ $status != 143 ] || scontrol requeue $SLURM_JOB_ID
+exit $status"""
 
 
 def case_time() -> Outcome:
     """A script that queues itself again when SLURM says with SIGTERM that its time is nearly over."""
-    script = f"srun zcbench run {STUDY} --out time\n[ $? = 143 ] && scontrol requeue $SLURM_JOB_ID"
-    return disturbed("time", "", f"#SBATCH --signal=TERM@120\n{script}", "scancel --signal=TERM {job}")
+    return disturbed("time", "", TIME, "scancel --signal=TERM {job}")
 
 
 def case_term() -> Outcome:
@@ -221,6 +230,7 @@ def case_term() -> Outcome:
 
 RAY = f"""head=$(scontrol show hostnames | head -n 1)
 export RAY_ADDRESS=$(hostname --ip-address | cut -d ' ' -f 1):6379
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(openssl rand -hex 32)
 options="--num-cpus=$SLURM_CPUS_PER_TASK --disable-usage-stats --block"
 srun -N 1 -n 1 -w $head ray start --head --port=6379 --include-dashboard=false $options &
 until ray status; do sleep 2; done
@@ -259,12 +269,20 @@ def case_cluster_time() -> Outcome:
     return Outcome(f"{command} && scancel --signal=USR2 {job}", state, f"started {int(starts) + 1} times")
 
 
-def same(out: str, expected: pd.DataFrame) -> str:
+@functools.cache
+def expected(study: str) -> pd.DataFrame:
+    """Return the scores of a plain run."""
+    out = "plain-long" if study == LONG else "plain"
+    assert plain(f"zcbench run {study} --out {out}").status == "0"
+    return _scores(Store(Path(out)))
+
+
+def same(out: str, wanted: pd.DataFrame) -> str:
     """Say whether a folder holds the expected scores, and how many were computed more than once."""
     store = Store(Path(out))
     found = _scores(store)
     written = sum(len(pd.read_parquet(part)) for part in store.parts())
-    return f"{'same' if found.equals(expected) else 'NOT the same'}, {written - len(found)} of {len(found)} twice"
+    return f"{'same' if found.equals(wanted) else 'NOT the same'}, {written - len(found)} of {len(found)} twice"
 
 
 def _scores(store: Store) -> pd.DataFrame:
@@ -287,20 +305,19 @@ def main(wanted: list[str]) -> int:
         stack.callback(os.chdir, Path.cwd())
         os.chdir(work)
         stack.enter_context(slurm(Path(name)))
-        assert plain(f"zcbench run {STUDY} --out reference").status == "0"
-        expected = _scores(Store(Path("reference")))
         for case in wanted or cases:
             started = time.monotonic()
             try:
                 outcome = cases[case]()
-                verdict = same(case, expected)
+                verdict = same(case, expected(LONG if LONG in outcome.command else STUDY))
             except Exception as error:  # the other cases say something still
                 outcome, verdict = Outcome("", "", ""), f"NOT the same: {type(error).__name__}: {error}"
             good = verdict.startswith("same") and outcome.status in {"0", "COMPLETED", "FAILED 0"}
             wrong += not good
             facts = "; ".join(filter(None, [outcome.met, f"{time.monotonic() - started:.0f} s"]))
-            print(f"{case}: status {outcome.status}; {verdict}; {facts}", flush=True)
-            print(*(f"    {line}" for line in outcome.command.splitlines()), sep="\n", flush=True)
+            command = textwrap.indent(outcome.command, "    ")
+            sys.stdout.write(f"{case}: status {outcome.status}; {verdict}; {facts}\n{command}\n")
+            sys.stdout.flush()
     return min(wrong, 1)
 
 

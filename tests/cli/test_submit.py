@@ -71,7 +71,14 @@ def printed(jobs: int) -> str:
 
 
 def test_jobs_share_one_folder(slurm: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--workers", "2", "--cluster", "slurm", "--cluster_args", '{"jobs": 2, "qos": "long", "exclusive": true}']
+    arguments = [
+        "--workers",
+        "2",
+        "--cluster",
+        "slurm",
+        "--cluster_args",
+        '{"jobs": 2, "qos": "long", "exclusive": true}',
+    ]
     assert main([*TINY, *arguments]) == 0
     output = capsys.readouterr()
     assert output.out.split() == ["77_0", "77_1"]

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import zcbench
 from zcbench.engine import ClusterWorkers, Limits, Workers
-from zcbench.errors import ConfigError, ResultsError
+from zcbench.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `cluster`")
 
@@ -50,7 +51,6 @@ def parent(milliseconds: int) -> int:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ClusterWorkers]:
-    # Ray leaves sockets to the garbage collector.
     with ClusterWorkers("", 2, nothing, limits=Limits(seconds=5, mebibytes=2048)) as workers:
         yield workers
 
@@ -87,23 +87,67 @@ def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers
     assert ended[0].value not in {each.value for each in ended[2:]}
 
 
-def test_jobs_of_a_caller_that_stops_reading_end(cluster: ClusterWorkers) -> None:
-    ends = cluster.run(parent, [0, 30_000, 30_000])
-    host = next(ends).value
-    assert host is not None
+def noted(given: tuple[Path, bool]) -> None:
+    """Leave the number of this process in a folder and go on for a minute, or wait for such a number."""
+    folder, waits = given
+    if not waits:
+        (folder / str(os.getpid())).touch()
+        time.sleep(60)
+    while not any(folder.iterdir()):
+        time.sleep(0.05)
+
+
+def test_jobs_of_a_caller_that_stops_reading_end(cluster: ClusterWorkers, tmp_path: Path) -> None:
+    ends = cluster.run(noted, [(tmp_path, False), (tmp_path, True)])
+    assert next(ends).status == "ok"
     ends.close()
+    (note,) = tmp_path.iterdir()
     deadline = time.monotonic() + 20
-    while Path(f"/proc/{host}").exists():
+    while Path(f"/proc/{note.name}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert [each.status for each in cluster.run(parent, [0])] == ["ok"]
 
 
-def broken() -> None:
-    raise ConfigError("include: no such file")
+def test_an_address_at_which_nothing_answers() -> None:
+    with pytest.raises(ConfigError, match=r"expected a Ray cluster at localhost:1, got none .*refused"):
+        ClusterWorkers("localhost:1", 1, nothing)
 
 
-def test_workers_that_cannot_be_started(cluster: ClusterWorkers) -> None:
-    with pytest.raises(ConfigError, match=r"expected a Ray cluster at 127\.0\.0\.1:1, got none"):
-        ClusterWorkers("127.0.0.1:1", 1, nothing)
-    assert cluster.count == 2
+RUN = ["run", "--batch_sizes", "2", "--proxies", "params,naswot", "--tracker", "none", "--engine", "ray"]
+
+
+def test_a_run_that_is_told_to_end(tmp_path: Path) -> None:
+    """Nothing of it is left, and Ray prints nothing."""
+    (tmp_path / "zcbench").symlink_to(Path(zcbench.__file__).parent)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "zcbench", *RUN, "--workers", "2"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(tmp_path.glob("results/scores/*.parquet")):
+        assert running.poll() is None
+        time.sleep(0.1)
+    known = descendants(running.pid)
+    running.send_signal(signal.SIGTERM)
+    output, errors = running.communicate(timeout=60)
+    assert (running.returncode, output) == (143, "")
+    assert all(line.startswith(("study ", "scoring ", "zcbench: terminated; ")) for line in errors.splitlines())
+    assert not [pid for pid in known if is_alive(pid)]
+
+
+def descendants(process: int) -> list[int]:
+    found = [
+        int(pid) for tasks in Path(f"/proc/{process}/task").glob("*/children") for pid in tasks.read_text().split()
+    ]
+    return [*found, *(each for pid in found for each in descendants(pid))]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
