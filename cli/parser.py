@@ -104,7 +104,7 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
     """Return the arguments of a command, once for every study that its configuration file lists.
 
     The command line stands over the configuration that it names, and this replaces the default one. The attribute
-    `given` of the result holds the names of the arguments that the user has set.
+    `given` of the result holds the names of the arguments that the user has set, and `words` all words of the command.
 
     Raises:
         ConfigError: The arguments are not those of the command.
@@ -128,7 +128,7 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
     given = set(read(0, defaults=False).keys())
     every = [instantiated(command, each) for each in (first, *(read(turn) for turn in range(1, command.count)))]
     for each in every:
-        each.given = given
+        each.given, each.words = given, arguments
     return every
 
 

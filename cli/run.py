@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
@@ -37,6 +37,19 @@ def arguments(parser: Parser) -> None:
         default="table",
         help="The form of the result on standard output.",
     )
+    parser.add_argument(
+        "--cluster",
+        choices=["none", "slurm"],
+        default="none",
+        help="Where the run is: none for here, slurm for jobs of SLURM, which this command only submits.",
+    )
+    parser.add_argument(
+        "--cluster_args",
+        type=dict[str, Any],
+        default={},
+        help="What the jobs are, by name: jobs, their number; time, the minutes of each; and any option of sbatch, as in "
+        "{jobs: 4, time: 60, partition: cpu}. A job has as many CPUs as workers.",
+    )
 
 
 def main(parsed: Sequence[Namespace]) -> int:
@@ -50,6 +63,8 @@ def main(parsed: Sequence[Namespace]) -> int:
     form = parsed[0].format
     lacking = 0
     rankings: list[Ranking] = []
+    if parsed[0].cluster != "none":
+        return _submit(parsed)
     # Every fault in a list of studies comes to light before the first of them starts.
     for name, study in _at_hand(parsed):
         print(f"study {name}: {_facts(study)}", file=sys.stderr)
@@ -71,6 +86,26 @@ def main(parsed: Sequence[Namespace]) -> int:
     for folder in dict.fromkeys(each.out for each in parsed):
         print(f"scores: {folder}", file=sys.stderr)
     return 4 if lacking else 0
+
+
+def _submit(parsed: Sequence[Namespace]) -> int:
+    """Submit the run, print the ids of its jobs, and say on standard error how to go on."""
+    from .submit import submit
+
+    checked = [each.clone() for each in parsed]
+    for each in checked:
+        each.device = "cpu"  # the GPUs are those of other machines
+    _at_hand(checked)
+    first = parsed[0]
+    folder = Path(first.out) / "jobs"
+    # The command that prints the table of all jobs mirrors the run, once.
+    words = [*first.words, "--cluster", "none", "--tracker", "none"]
+    ids = submit(words, first.cluster_args, max(each.workers for each in parsed), folder)
+    print(*ids, sep="\n")
+    print(f"zcbench: submitted {len(ids)} job(s) of {first.cluster}, which write to {first.out}", file=sys.stderr)
+    print(f"zcbench: what they print: {folder}", file=sys.stderr)
+    print("zcbench: when they are done, the same command without --cluster prints the table", file=sys.stderr)
+    return 0
 
 
 def report_failures(rows: pd.DataFrame, tries: int) -> int:

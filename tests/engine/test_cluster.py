@@ -1,0 +1,153 @@
+"""Workers on a Ray cluster of this machine: the jobs of `test_local` end alone there too."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import zcbench
+from zcbench.engine import ClusterWorkers, Limits, Workers
+from zcbench.errors import ConfigError
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `cluster`")
+
+DOES = {
+    1: lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    2: lambda: os._exit(3),
+    3: lambda: sys.exit(2),
+    4: lambda: time.sleep(60),
+    5: lambda: 1 / 0,
+    6: lambda: np.ones(1 << 30).sum(),  # 8 GiB
+    7: lambda: (torch.set_num_threads(2), torch.set_default_dtype(torch.float64), os.chdir("/")),
+}
+
+
+def nothing() -> None:
+    """Prepare nothing."""
+
+
+def job(number: int) -> tuple[str, int, float]:
+    """Return what the job finds of its process, and a value that depends on the order of sums."""
+    DOES.get(number, lambda: None)()
+    found = str(Path.cwd()), torch.get_num_threads()
+    x = torch.randn(200, 200, generator=torch.Generator().manual_seed(number))
+    return *found, float((x @ x.t()).logdet().nan_to_num() + x.sum())
+
+
+def parent(milliseconds: int) -> int:
+    """Return the process of Ray that holds this worker."""
+    time.sleep(milliseconds / 1000)
+    return os.getppid()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterWorkers]:
+    with ClusterWorkers("", 2, nothing, limits=Limits(seconds=5, mebibytes=2048)) as workers:
+        yield workers
+
+
+@pytest.mark.timeout(300)
+def test_a_job_that_harms_its_process_ends_alone(cluster: ClusterWorkers) -> None:
+    ended = {each.job: each for each in cluster.run(job, range(12))}
+    assert {n: ended[n].status for n in DOES} == {
+        1: "crashed",
+        2: "crashed",
+        3: "error",
+        4: "timeout",
+        5: "error",
+        6: "out_of_memory",
+        7: "ok",
+    }
+    assert ended[1].message == "its process was ended by the signal SIGSEGV"
+    plain = [n for n in range(12) if n not in DOES]
+    with Workers(1) as workers:
+        expected = {each.job: each.value for each in workers.run(job, plain)}
+    assert {n: ended[n].value for n in plain} == expected
+
+
+def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers) -> None:
+    first = next(cluster.run(parent, [0])).value
+    assert first is not None
+    ended = []
+    for each in cluster.run(parent, [10, 20, 300, 300, 300, 300]):
+        if not ended:
+            assert each.value is not None
+            os.kill(each.value, signal.SIGKILL)
+        ended.append(each)
+    assert [each.status for each in ended] == ["ok"] * 6
+    assert ended[0].value not in {each.value for each in ended[2:]}
+
+
+def noted(given: tuple[Path, bool]) -> None:
+    """Leave the number of this process in a folder and go on for a minute, or wait for such a number."""
+    folder, waits = given
+    if not waits:
+        (folder / str(os.getpid())).touch()
+        time.sleep(60)
+    while not any(folder.iterdir()):
+        time.sleep(0.05)
+
+
+def test_jobs_of_a_caller_that_stops_reading_end(cluster: ClusterWorkers, tmp_path: Path) -> None:
+    ends = cluster.run(noted, [(tmp_path, False), (tmp_path, True)])
+    assert next(ends).status == "ok"
+    ends.close()
+    (note,) = tmp_path.iterdir()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{note.name}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert [each.status for each in cluster.run(parent, [0])] == ["ok"]
+
+
+def test_an_address_at_which_nothing_answers() -> None:
+    with pytest.raises(ConfigError, match=r"expected a Ray cluster at localhost:1, got none .*refused"):
+        ClusterWorkers("localhost:1", 1, nothing)
+
+
+RUN = ["run", "--batch_sizes", "2", "--proxies", "params,naswot", "--tracker", "none", "--engine", "ray"]
+
+
+def test_a_run_that_is_told_to_end(tmp_path: Path) -> None:
+    """Nothing of it is left, and Ray prints nothing."""
+    (tmp_path / "zcbench").symlink_to(Path(zcbench.__file__).parent)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "zcbench", *RUN, "--workers", "2"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(tmp_path.glob("results/scores/*.parquet")):
+        assert running.poll() is None
+        time.sleep(0.1)
+    known = descendants(running.pid)
+    running.send_signal(signal.SIGTERM)
+    output, errors = running.communicate(timeout=60)
+    assert (running.returncode, output) == (143, "")
+    assert all(line.startswith(("study ", "scoring ", "zcbench: terminated; ")) for line in errors.splitlines())
+    assert not [pid for pid in known if is_alive(pid)]
+
+
+def descendants(process: int) -> list[int]:
+    found = [
+        int(pid) for tasks in Path(f"/proc/{process}/task").glob("*/children") for pid in tasks.read_text().split()
+    ]
+    return [*found, *(each for pid in found for each in descendants(pid))]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
