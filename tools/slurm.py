@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ..bench.scoring.store import KEY, Store
+from ..bench.scoring.parts import KEY
+from ..bench.scoring.store import Store
 
 STUDY = "--sample 12 --batch_sizes 4 --proxies params,snip,naswot,synflow --tracker none"
 LONG = STUDY.replace("12", "60")
@@ -281,12 +282,14 @@ def same(out: str, wanted: pd.DataFrame) -> str:
     """Say whether a folder holds the expected scores, and how many were computed more than once."""
     store = Store(Path(out))
     found = _scores(store)
-    written = sum(len(pd.read_parquet(part)) for part in store.parts())
+    written = sum(len(pd.read_parquet(part, partitioning=None)) for part in store.parts())
     return f"{'same' if found.equals(wanted) else 'NOT the same'}, {written - len(found)} of {len(found)} twice"
 
 
 def _scores(store: Store) -> pd.DataFrame:
-    return store.read().sort_values(list(KEY), ignore_index=True)[[*KEY, "value", "status", "message"]]
+    rows = pd.concat([pd.read_parquet(part, partitioning=None) for part in store.parts()])
+    once = rows.drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
+    return once[[*KEY, "value", "status", "message"]]
 
 
 def main(wanted: list[str]) -> int:
