@@ -41,6 +41,8 @@ class Store:
         self.scores, self.runs = folder / "scores", folder / "runs"
         self.format = FORMAT
         manifest = folder / _MANIFEST
+        # Before the manifest is looked for, because a run that makes the folder at this moment writes that first.
+        holds = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
         if manifest.exists():
             try:
                 self.format = int(json.loads(manifest.read_text("utf-8-sig"))["format"])
@@ -53,7 +55,7 @@ class Store:
                     f"results {folder} have format {self.format}, this zcbench reads {FORMER} to {FORMAT}: upgrade "
                     "zcbench or choose another --out"
                 )
-        elif folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        elif holds:
             raise ResultsError(
                 f"out: {folder} holds files but no {_MANIFEST}, so it is no results folder: choose another"
             )
