@@ -194,6 +194,7 @@ def board(seed: int, networks: str, **changes: object) -> Board:
         "label": "made up",
         "protocol": "2",
         "device": "cpu",
+        "torch": "2.13.0",
         "accuracies": {name: float(ord(name)) for name in networks},
         "work": (Work(seed, 16, ("p",)),),
         "batches": {(16, seed): "h"},
