@@ -47,8 +47,8 @@ def arguments(parser: Parser) -> None:
         "--cluster_args",
         type=dict[str, Any],
         default={},
-        help="What the jobs are, by name: jobs, their number; time, their minutes each; and any option of sbatch, as in"
-        " {jobs: 4, time: 60, partition: cpu}. A job has as many CPUs as workers.",
+        help="What the jobs are, by name: jobs, their number; time, the minutes of each; and any option of sbatch, as "
+        "in {jobs: 4, time: 60, partition: cpu}. A job has as many CPUs as workers.",
     )
 
 

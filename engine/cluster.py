@@ -186,7 +186,6 @@ def _read(path: Path) -> str:
 def _started(address: str, count: int) -> Any:
     """Return Ray, connected to a cluster."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -196,8 +195,9 @@ def _started(address: str, count: int) -> Any:
             f"engine: expected Ray for ray, got none ({one_line(str(error))}): pip install 'zcbench[cluster]'"
         ) from None
     address = address or os.environ.get("RAY_ADDRESS", "")
-    own = not address
-    options: dict[str, Any] = {"num_cpus": count, "include_dashboard": False} if own else {"address": address}
+    options: dict[str, Any] = {"address": address or "local"}
+    if not address:
+        options |= {"num_cpus": count, "include_dashboard": False}
     is_main = threading.current_thread() is threading.main_thread()
     ending = signal.getsignal(signal.SIGTERM)
     try:

@@ -33,6 +33,9 @@ LONG = STUDY.replace("12", "60")
 #: Seconds that a case may take.
 PATIENCE_S = 300.0
 
+#: States of a job that SLURM does not start again.
+ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY"}
+
 CONFIGURATION = """
 ClusterName=here
 SlurmctldHost={host}(127.0.0.1)
@@ -60,7 +63,7 @@ KillWait=5
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 NodeName=n[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{second}] CPUs=2
-PartitionName=cpu Nodes=ALL Default=YES MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
+PartitionName=cpu Nodes=ALL Default=YES MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE GraceTime=0
 PartitionName=urgent Nodes=ALL MaxTime=60 PriorityTier=10 PreemptMode=OFF
 """
 
@@ -167,7 +170,7 @@ def disturbed(out: str, options: str, script: str, *disturbances: str) -> Outcom
     before = len(pd.concat(map(pd.read_parquet, Path(out).glob("scores/*.parquet"))))
     for disturbance in disturbances:
         said(disturbance.format(job=job))
-    _until(lambda: _state(job)[0] in {"COMPLETED", "FAILED", "CANCELLED"}, "a job that ends")
+    _until(lambda: _state(job)[0] in ENDED, "a job that ends")
     state, starts = _state(job)
     text = " && ".join([command.replace(" --parsable", ""), *disturbances]).format(job=job)
     return Outcome(f"{text}: {script}", state, f"started {int(starts) + 1} times, disturbed after {before} scores")
@@ -241,7 +244,9 @@ zcbench run {STUDY} --engine ray --workers 4 --out ray"""
 
 def case_ray() -> Outcome:
     """Ray on the two nodes of a job."""
-    return batch("--nodes=2 --ntasks-per-node=1 --cpus-per-task=2 --output=ray.log", RAY)
+    script = f"{RAY}\nstatus=$?\nray status | grep -c ' node_' > nodes\nexit $status"
+    outcome = batch("--nodes=2 --ntasks-per-node=1 --cpus-per-task=2 --output=ray.log", script)
+    return outcome._replace(met=f"Ray had {Path('nodes').read_text().strip()} nodes")
 
 
 def case_variables() -> Outcome:
@@ -265,7 +270,7 @@ def case_cluster_time() -> Outcome:
     job = said(command).strip()
     _until(lambda: list(Path("cluster_time").glob("scores/*.parquet")), "scores")
     said(f"scancel --signal=USR2 {job}")
-    _until(lambda: _state(job)[0] in {"COMPLETED", "FAILED", "CANCELLED"}, "a job that ends")
+    _until(lambda: _state(job)[0] in ENDED, "a job that ends")
     state, starts = _state(job)
     return Outcome(f"{command} && scancel --signal=USR2 {job}", state, f"started {int(starts) + 1} times")
 
