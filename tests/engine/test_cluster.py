@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -74,6 +75,29 @@ def test_a_job_that_harms_its_process_ends_alone(cluster: ClusterWorkers) -> Non
     assert {n: ended[n].value for n in plain} == expected
 
 
+def noted(folder: Path) -> None:
+    """Leave the number of this process in a folder, and go on for a minute."""
+    (folder / str(os.getpid())).touch()
+    time.sleep(60)
+
+
+def test_jobs_of_a_caller_that_is_interrupted_end(cluster: ClusterWorkers, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        while not any(tmp_path.iterdir()):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        list(cluster.run(noted, [tmp_path]))
+    (note,) = tmp_path.iterdir()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{note.name}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert [each.status for each in cluster.run(parent, [0])] == ["ok"]
+
+
 def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers) -> None:
     first = next(cluster.run(parent, [0])).value
     assert first is not None
@@ -85,28 +109,6 @@ def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers
         ended.append(each)
     assert [each.status for each in ended] == ["ok"] * 6
     assert ended[0].value not in {each.value for each in ended[2:]}
-
-
-def noted(given: tuple[Path, bool]) -> None:
-    """Leave the number of this process in a folder and go on for a minute, or wait for such a number."""
-    folder, waits = given
-    if not waits:
-        (folder / str(os.getpid())).touch()
-        time.sleep(60)
-    while not any(folder.iterdir()):
-        time.sleep(0.05)
-
-
-def test_jobs_of_a_caller_that_stops_reading_end(cluster: ClusterWorkers, tmp_path: Path) -> None:
-    ends = cluster.run(noted, [(tmp_path, False), (tmp_path, True)])
-    assert next(ends).status == "ok"
-    ends.close()
-    (note,) = tmp_path.iterdir()
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{note.name}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    assert [each.status for each in cluster.run(parent, [0])] == ["ok"]
 
 
 def test_an_address_at_which_nothing_answers() -> None:
