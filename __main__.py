@@ -84,5 +84,17 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def console() -> NoReturn:
+    """Run one command, and end the process with its exit status."""
+    status = main()
+    if status in {130, 128 + signal.SIGTERM}:
+        # All is written and all workers have ended. Python would take two seconds more to take its modules down.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    console()
