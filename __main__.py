@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
@@ -41,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal without the letter rho shows a question mark
     is_main = threading.current_thread() is threading.main_thread()
     # SLURM and others announce with SIGTERM that they will kill a job.
-    before = signal.signal(signal.SIGTERM, _end) if is_main else None
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)} if is_main else {}
+    for sign, handler in before.items():
+        if handler not in {signal.SIG_IGN, None}:  # `nohup` and shells ignore some
+            signal.signal(sign, _end)
     try:
         parser = main_parser(COMMANDS, __version__, only=given[0] if given else "")
         if not given:
@@ -66,16 +70,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"zcbench: {one_line(str(error))}; what is finished is kept", file=sys.stderr)
         return 2
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
 
 
 class _TerminatedError(KeyboardInterrupt):
     """The signal SIGTERM, which ends whatever runs as Ctrl-C does."""
 
 
-def _end(number: int, frame: object) -> NoReturn:
-    raise _TerminatedError
+#: Seconds after a signal in which another one changes nothing, because the run is ending already.
+_PATIENCE_S = 2.0
+_told_at = -_PATIENCE_S
+
+
+def _end(number: int, frame: object) -> None:
+    """End whatever runs; a second Ctrl-C at once does not disturb that."""
+    global _told_at  # noqa: PLW0603 - a signal knows nothing else
+    if time.monotonic() - _told_at >= _PATIENCE_S:
+        _told_at = time.monotonic()
+        raise _TerminatedError if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def _discard_output() -> None:

@@ -55,6 +55,10 @@ def main(parsed: Sequence[Namespace]) -> int:
 
     (given,) = parsed
     path = Path(given.baseline)
+    if given.rtol is not None and not given.rtol >= 0:
+        raise ConfigError(f"rtol: expected 0 or more, got {given.rtol}")
+    if given.junit and not Path(given.junit).absolute().parent.is_dir():
+        raise ConfigError(f"junit: expected a file in a folder that exists, got {given.junit}")
     if given.config and not given["update"]:
         raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
     document = {} if given.config else read_baseline(path)

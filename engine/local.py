@@ -41,6 +41,8 @@ Status = Literal["ok", "error", "crashed", "timeout", "out_of_memory"]
 TRIES = 3
 #: Growth of a worker, MiB, after which it is replaced.
 GROWTH_MIB = 1024
+#: Seconds of one wait; the system has a limit.
+_LONGEST_S = 86_400.0
 #: Signals that ask a process to end.
 _ENDING = {signal.SIGINT, signal.SIGTERM}
 #: Length of a message.
@@ -203,7 +205,7 @@ class Workers:
     def _that_answer(self) -> list[_Worker]:
         """Wait for workers that have answered, have died, or are over the limit of time."""
         deadlines = [worker.deadline for worker in self._workers if worker.task and worker.deadline]
-        left = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        left = min(max(0.0, min(deadlines) - time.monotonic()), _LONGEST_S) if deadlines else None
         ready = set(wait([each for worker in self._workers for each in worker.waited_for], left))
         now = time.monotonic()
         found = [worker for worker in self._workers if ready.intersection(worker.waited_for) or worker.is_late(now)]
@@ -306,8 +308,11 @@ class _Worker:
         return _Answer("crashed", None, f"its process ended with exit status {code}", ends=True)
 
     def kill(self) -> None:
-        """End the process."""
-        self.process.kill()
+        """End the process, and those that its networks have started."""
+        try:
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # it has not made its group yet, or all of it has ended
+            self.process.kill()
         self.process.join()
         self.connection.close()
         self.process.close()
@@ -333,6 +338,8 @@ def _serve(
     """Take jobs and answer them, until the other end of the pipe is closed."""
     global _place  # noqa: PLW0603 - a process is one worker
     _place = own
+    os.setsid()  # its descendants are ended with it
+    own_process = os.getpid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent is interrupted too, and ends this worker
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
@@ -350,6 +357,8 @@ def _serve(
             return
         bring_back()
         answer = _answered(function, job)
+        if os.getpid() != own_process:  # a network has forked, and this is the copy
+            os._exit(0)
         gc.collect()
         grown = _resident_mib() - start > GROWTH_MIB or answer.status == "out_of_memory"
         connection.send(tuple(answer._replace(ends=grown)))
@@ -373,7 +382,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _limit_memory(mebibytes: int) -> None:
@@ -381,7 +390,7 @@ def _limit_memory(mebibytes: int) -> None:
     if mebibytes and sys.platform == "linux":
         now = _of_status("VmData")
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        wanted = (now + mebibytes) << 20
+        wanted = min((now + mebibytes) << 20, sys.maxsize)
         resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard < 0 else min(wanted, hard), hard))
 
 

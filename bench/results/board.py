@@ -114,6 +114,8 @@ def read_record(path: Path) -> Board:
         ResultsError: The record is torn, or none that this zcbench reads.
     """
     try:
+        if not path.is_file():
+            raise ValueError("no regular file")
         record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ResultsError(f"record {path} is torn ({one_line(str(error))[:80]}): delete it") from None

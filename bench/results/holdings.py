@@ -81,6 +81,9 @@ def _held(
 def faults(store: Store) -> Iterator[str]:
     """Read all of a results folder, and yield every fault as one line."""
     store.upgrade()
+    for folder in (store.scores, store.runs):
+        if not folder.is_dir():
+            yield f"results {folder}: expected a folder, got {'a file' if folder.exists() else 'none'}: restore it"
     for path in records(store.folder):
         try:
             read_record(path)
@@ -202,6 +205,10 @@ def export(store: Store, path: Path, only: Mapping[str, str]) -> int:
         raise ConfigError(f"results export: expected a file that ends in {', '.join(_FORMS)}, got {path}")
     store.upgrade()
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        beside.touch()
+    except OSError as error:
+        raise ConfigError(f"results export: cannot write {path} ({error.strerror}): choose another") from None
 
     def ask() -> int:
         count = 0

@@ -7,6 +7,7 @@ The name of a part holds a digest of its content, so every changed byte is found
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
@@ -168,6 +169,8 @@ def check(part: Path) -> pq.FileMetaData:
     named = _NAME.match(part.name)
     if not named:
         raise ResultsError(f"results part {part} has no name that zcbench gives: move it out of the folder")
+    if not part.is_file() and os.path.lexists(part):
+        raise ResultsError(f"results part {part} is no regular file: move it out of the folder")
     try:
         if (size := part.stat().st_size) > MOST_BYTES:
             raise _too_large(part, f"{size >> 20:,} MiB")

@@ -29,7 +29,7 @@ from ..study.recipe import Key, Work, without_nan
 from ..study.resolve import Study
 from .asked import asked, workers
 from .leases import Leases
-from .parts import Row
+from .parts import LONGEST_TEXT, Row
 from .sizes import sizes_of
 from .store import Store
 
@@ -64,6 +64,7 @@ def run(study: Study) -> None:
     Raises:
         ResultsError: The results folder cannot be written, or no worker can be started.
     """
+    _check_texts(study)
     store = Store(study.out)
     started, clock = datetime.now(UTC), time.perf_counter()
     scored = 0
@@ -94,6 +95,25 @@ def run(study: Study) -> None:
     }
     name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"
     write_atomically(store.folder / "runs" / name, json.dumps(record, indent=1, allow_nan=False).encode())
+
+
+def _check_texts(study: Study) -> None:
+    """Refuse networks whose texts no part may hold, before they are scored.
+
+    Raises:
+        ConfigError: A text is too long, or cannot be written.
+    """
+    for name in (study.space.name, study.images.name, *study.recipe.architectures):
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                f"space: expected texts that can be written, got {name[:60]!r} ({error.reason})"
+            ) from None
+        if size > LONGEST_TEXT:
+            raise ConfigError(
+                f"space: expected texts of networks of at most {LONGEST_TEXT:,} bytes, got one of {size:,}: {name[:60]}"
+            )
 
 
 def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:

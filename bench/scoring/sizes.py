@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from ...engine import Limits, Workers
+from ...progress import Progress
 from ...spaces import Space
 from ..study.resolve import Study
 from .asked import Asked, asked, prepare
 
-#: Seconds after which the sizes of a network are given up.
-LIMIT_S = 60.0
+#: Seconds after which the sizes of a network are given up, if no network may take less.
+LIMIT_S = 10.0
 
 
 def sizes_of(study: Study) -> dict[str, list[float]]:
@@ -25,10 +26,15 @@ def sizes_of(study: Study) -> dict[str, list[float]]:
     names = study.recipe.architectures
     known = {name: (math.nan, math.nan) for name in names}
     if type(study.space).sizes_of is Space.sizes_of:
-        limits = Limits(seconds=LIMIT_S, mebibytes=study.config.memory_mib)
-        with Workers(min(study.config.workers, len(names)), prepare, Asked(study), limits=limits) as workers:
+        limits = Limits(min(LIMIT_S, study.config.limit_s or LIMIT_S), study.config.memory_mib)
+        count = min(study.config.workers, len(names))
+        with (
+            Progress(f"counting the sizes of {len(names)} networks", len(names)) as progress,
+            Workers(count, prepare, Asked(study), limits=limits) as workers,
+        ):
             for ended in workers.run(_sizes, names):
                 known[ended.job] = ended.value or known[ended.job]
+                progress.advance(1)
     else:
         known |= {name: _counted(study, name) for name in names}
     own = [study.space.traits(name) for name in names]

@@ -45,10 +45,13 @@ class Store:
         holds = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
         if manifest.exists():
             try:
+                if not manifest.is_file():
+                    raise ValueError("no regular file")
                 self.format = int(json.loads(manifest.read_text("utf-8-sig"))["format"])
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
                 raise ResultsError(
-                    f"results {manifest} is torn ({one_line(str(error))}): restore or delete it"
+                    f"results {manifest} is torn ({one_line(str(error))}): restore it; its content is "
+                    f'{{"format": {FORMAT}}}'
                 ) from None
             if not FORMER <= self.format <= FORMAT:
                 raise ResultsError(

@@ -35,6 +35,12 @@ def change() -> None:
     os.chdir("/")
 
 
+def fork() -> None:
+    if not HELD:
+        HELD.append(torch.ones(1))
+        os.fork()  # both processes go on, and both have the pipe to the one that waits
+
+
 #: What the forward pass of a network does; `build` fails before it has one.
 DOES = {
     "segfault": lambda: ctypes.string_at(0),
@@ -44,9 +50,10 @@ DOES = {
     "leak": leak,
     "fail": fail,
     "change": change,
+    "fork": fork,
     "build": fail,
 }
-NAMES = [*DOES, *(f"plain-{width}" for width in range(1, 13))]
+NAMES = [*DOES, *(f"plain-{width}" for width in range(1, 12))]
 HARD = os.environ.get("HARD", "yes") == "yes"
 
 

@@ -89,6 +89,8 @@ def test_a_run_that_is_told_to_end_says_how_to_go_on(command: Any, number: int, 
     time.sleep(1)
     known = children(running.pid)
     os.killpg(running.pid, number)  # as a terminal does
+    time.sleep(0.1)
+    os.kill(running.pid, number)  # who is in a hurry presses twice
     _, errors = running.communicate(timeout=60)
     assert running.returncode == status
     assert errors.splitlines()[-1].endswith("what is finished is kept, the same command goes on from there")

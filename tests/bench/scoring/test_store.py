@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import random
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from zcbench.bench.results.holdings import faults
 from zcbench.bench.results.ranking import select
 from zcbench.bench.scoring import parts, questions, writer
 from zcbench.bench.scoring.parts import ATTEMPTS, FORMAT, KEY, SCHEMA, STATUSES, Row, place
@@ -418,6 +420,19 @@ def test_files_that_are_no_parquet_are_refused(store: Store, content: bytes) -> 
     named = part.with_name(f"0-{'0' * 32}-{hashlib.sha256(content).hexdigest()[:32]}.parquet")
     part.rename(named)
     refusal(lambda: read(store), named, "no Parquet file")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to nothing"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(store: Store, kind: str) -> None:
+    store.writer().add(rows(3))
+    (part,) = store.parts()
+    strange = part.with_name(f"0-{'0' * 32}-{'0' * 32}.parquet")
+    if kind == "pipe":
+        os.mkfifo(strange)
+    else:
+        strange.symlink_to(store.folder / "absent")
+    refusal(lambda: read(store), strange, "no regular file")
+    assert [str(strange) in line for line in faults(store)] == [True]
 
 
 def test_a_part_with_another_name_is_refused(store: Store) -> None:
