@@ -148,10 +148,10 @@ def test_no_worker_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> N
     children = [int(process.stderr.readline()) for _ in range(2)]
     process.send_signal(how)
     start = time.monotonic()
-    process.wait(10)
-    while any(_is_alive(pid) for pid in children) and time.monotonic() < start + 5:
+    process.wait(30)
+    while (alive := [pid for pid in children if _is_alive(pid)]) and time.monotonic() < start + 30:
         time.sleep(0.05)
-    assert time.monotonic() - start < 2
+    assert not alive
     process.stderr.close()
 
 

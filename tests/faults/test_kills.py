@@ -68,7 +68,7 @@ def test_killed_at_random_it_ends_as_undisturbed(
                 os.kill(victim, number)
                 kills += 1
         _, errors = running.communicate(timeout=120)
-        assert wait_until(lambda k=known: not any(map(is_alive, k)), 2), "a worker outlives the run"
+        assert wait_until(lambda k=known: not any(map(is_alive, k)), 20), "a worker outlives the run"
         if running.returncode in ENDED:
             assert whom == "the driver"
             assert ENDED[running.returncode] in errors
@@ -94,4 +94,4 @@ def test_a_run_that_is_told_to_end_says_how_to_go_on(command: Any, number: int, 
     _, errors = running.communicate(timeout=60)
     assert running.returncode == status
     assert errors.splitlines()[-1].endswith("what is finished is kept, the same command goes on from there")
-    assert wait_until(lambda: not any(map(is_alive, known)), 2)
+    assert wait_until(lambda: not any(map(is_alive, known)), 20)
