@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import signal
@@ -11,55 +12,37 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
-import numpy as np
 import pytest
-import torch
 import zcbench
 from zcbench.engine import ClusterWorkers, Limits, Workers
 from zcbench.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `cluster`")
 
-DOES = {
-    1: lambda: os.kill(os.getpid(), signal.SIGSEGV),
-    2: lambda: os._exit(3),
-    3: lambda: sys.exit(2),
-    4: lambda: time.sleep(60),
-    5: lambda: 1 / 0,
-    6: lambda: np.ones(1 << 30).sum(),  # 8 GiB
-    7: lambda: (torch.set_num_threads(2), torch.set_default_dtype(torch.float64), os.chdir("/")),
-}
-
-
-def nothing() -> None:
-    """Prepare nothing."""
-
-
-def job(number: int) -> tuple[str, int, float]:
-    """Return what the job finds of its process, and a value that depends on the order of sums."""
-    DOES.get(number, lambda: None)()
-    found = str(Path.cwd()), torch.get_num_threads()
-    x = torch.randn(200, 200, generator=torch.Generator().manual_seed(number))
-    return *found, float((x @ x.t()).logdet().nan_to_num() + x.sum())
-
-
-def parent(milliseconds: int) -> int:
-    """Return the process of Ray that holds this worker."""
-    time.sleep(milliseconds / 1000)
-    return os.getppid()
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[ClusterWorkers]:
-    with ClusterWorkers("", 2, nothing, limits=Limits(seconds=5, mebibytes=2048)) as workers:
+def jobs() -> Iterator[Any]:
+    """The module `cluster_jobs`, which processes of Ray find too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE)
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH")))))
+        yield importlib.import_module("cluster_jobs")
+
+
+@pytest.fixture(scope="module")
+def cluster(jobs: Any) -> Iterator[ClusterWorkers]:
+    with ClusterWorkers("", 2, jobs.nothing, limits=Limits(seconds=5, mebibytes=2048)) as workers:
         yield workers
 
 
 @pytest.mark.timeout(300)
-def test_a_job_that_harms_its_process_ends_alone(cluster: ClusterWorkers) -> None:
-    ended = {each.job: each for each in cluster.run(job, range(12))}
-    assert {n: ended[n].status for n in DOES} == {
+def test_a_job_that_harms_its_process_ends_alone(cluster: ClusterWorkers, jobs: Any) -> None:
+    ended = {each.job: each for each in cluster.run(jobs.job, range(12))}
+    assert {n: ended[n].status for n in jobs.DOES} == {
         1: "crashed",
         2: "crashed",
         3: "error",
@@ -69,19 +52,13 @@ def test_a_job_that_harms_its_process_ends_alone(cluster: ClusterWorkers) -> Non
         7: "ok",
     }
     assert ended[1].message == "its process was ended by the signal SIGSEGV"
-    plain = [n for n in range(12) if n not in DOES]
+    plain = [n for n in range(12) if n not in jobs.DOES]
     with Workers(1) as workers:
-        expected = {each.job: each.value for each in workers.run(job, plain)}
+        expected = {each.job: each.value for each in workers.run(jobs.job, plain)}
     assert {n: ended[n].value for n in plain} == expected
 
 
-def noted(folder: Path) -> None:
-    """Leave the number of this process in a folder, and go on for a minute."""
-    (folder / str(os.getpid())).touch()
-    time.sleep(60)
-
-
-def test_jobs_of_a_caller_that_is_interrupted_end(cluster: ClusterWorkers, tmp_path: Path) -> None:
+def test_jobs_of_a_caller_that_is_interrupted_end(cluster: ClusterWorkers, jobs: Any, tmp_path: Path) -> None:
     def interrupt() -> None:
         while not any(tmp_path.iterdir()):
             time.sleep(0.05)
@@ -89,20 +66,20 @@ def test_jobs_of_a_caller_that_is_interrupted_end(cluster: ClusterWorkers, tmp_p
 
     Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        list(cluster.run(noted, [tmp_path]))
+        list(cluster.run(jobs.noted, [tmp_path]))
     (note,) = tmp_path.iterdir()
     deadline = time.monotonic() + 20
     while Path(f"/proc/{note.name}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert [each.status for each in cluster.run(parent, [0])] == ["ok"]
+    assert [each.status for each in cluster.run(jobs.parent, [0])] == ["ok"]
 
 
-def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers) -> None:
-    first = next(cluster.run(parent, [0])).value
+def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers, jobs: Any) -> None:
+    first = next(cluster.run(jobs.parent, [0])).value
     assert first is not None
     ended = []
-    for each in cluster.run(parent, [10, 20, 300, 300, 300, 300]):
+    for each in cluster.run(jobs.parent, [10, 20, 300, 300, 300, 300]):
         if not ended:
             assert each.value is not None
             os.kill(each.value, signal.SIGKILL)
@@ -111,9 +88,9 @@ def test_a_job_whose_process_of_ray_is_killed_runs_again(cluster: ClusterWorkers
     assert ended[0].value not in {each.value for each in ended[2:]}
 
 
-def test_an_address_at_which_nothing_answers() -> None:
+def test_an_address_at_which_nothing_answers(jobs: Any) -> None:
     with pytest.raises(ConfigError, match=r"expected a Ray cluster at localhost:1, got none .*refused"):
-        ClusterWorkers("localhost:1", 1, nothing)
+        ClusterWorkers("localhost:1", 1, jobs.nothing)
 
 
 RUN = ["run", "--batch_sizes", "2", "--proxies", "params,naswot", "--tracker", "none", "--engine", "ray"]
@@ -130,7 +107,7 @@ def test_a_run_that_is_told_to_end(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    while not list(tmp_path.glob("results/scores/*.parquet")):
+    while not list((tmp_path / "results").rglob("*.parquet")):
         assert running.poll() is None
         time.sleep(0.1)
     known = descendants(running.pid)

@@ -79,7 +79,7 @@ def board(
                 if proxy == failing:
                     values[5:] = np.nan
                 writer.add(
-                    Row(*recipe.key(name, w, proxy), value, "ok" if np.isfinite(value) else "not_finite", "", 0.01, 1.0)
+                    Row(*recipe.key(name, w, proxy), value, "ok" if np.isfinite(value) else "nan", "", 0.01, 1.0)
                     for name, value in zip(names, values.tolist(), strict=True)
                 )
     record = {"recipe": recipe.document(), "sizes": {}, "environment": {"python": "3"}, "config": {"name": ""}}
