@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import StudyConfig
+from ..bench.study.config import StudyConfig, listed
 from ..content import of_package
 from ..errors import ConfigError
 from . import run
@@ -101,7 +101,10 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
     studies = parse(command_parser(run), ["--config", given.config])
     if len(studies) > 1:
         raise ConfigError(f"config: expected one study, got the {len(studies)} of {given.config}")
-    return dataclasses.replace(run.study_config(studies[0]), **changes)
+    config = run.study_config(studies[0])
+    changes["include"] = [*listed(config.include), *listed(given.include)]
+    changes["data"] = given.data or config.data
+    return dataclasses.replace(config, **changes)
 
 
 def _report(given: Namespace, findings: Sequence[Finding], title: str, suite: str) -> None:

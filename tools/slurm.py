@@ -166,8 +166,10 @@ def disturbed(out: str, options: str, script: str, *disturbances: str) -> Outcom
     Path("job.sh").write_text(f"#!/bin/bash\n{script}\n")
     command = f"sbatch --requeue --parsable --open-mode=append --output={out}.log {options} job.sh"
     job = said(command).strip()
-    _until(lambda: list(Path(out).glob("scores/*.parquet")), "scores")
-    before = len(pd.concat(map(pd.read_parquet, Path(out).glob("scores/*.parquet"))))
+    _until(lambda: list((Path(out) / "scores").rglob("*.parquet")), "scores")
+    before = len(
+        pd.concat([pd.read_parquet(part, partitioning=None) for part in (Path(out) / "scores").rglob("*.parquet")])
+    )
     for disturbance in disturbances:
         said(disturbance.format(job=job))
     _until(lambda: _state(job)[0] in ENDED, "a job that ends")
@@ -268,7 +270,7 @@ def case_cluster_time() -> Outcome:
     """A job that zcbench submits, whose time is over in the middle."""
     command = f"zcbench run {STUDY} --out cluster_time --cluster slurm"
     job = said(command).strip()
-    _until(lambda: list(Path("cluster_time").glob("scores/*.parquet")), "scores")
+    _until(lambda: list(Path("cluster_time", "scores").rglob("*.parquet")), "scores")
     said(f"scancel --signal=USR2 {job}")
     _until(lambda: _state(job)[0] in ENDED, "a job that ends")
     state, starts = _state(job)

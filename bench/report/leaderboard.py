@@ -239,7 +239,7 @@ def _out_of_bounds(standing: Standing, rows: pd.DataFrame) -> Iterator[str]:
         if r.networks != networks or c.n > networks:
             yield f"{where}: {c.n} of {r.networks} networks are ranked, but the board has {networks}"
     for name in ("params", "macs"):
-        scores = rows[(rows["proxy"] == name) & (rows["space"] == board.recipe.space)]
+        scores = rows[(rows["proxy"] == name) & (rows["space"] == board.recipe.space) & (rows["status"] == "ok")]
         stated = dict(zip(board.recipe.architectures, board.sizes.get(name, ()), strict=False))
         mine = scores[(scores["dataset"] == board.recipe.dataset) & scores["architecture"].isin(stated)]
         if any(value != stated[a] for a, value in zip(mine["architecture"], mine["value"], strict=True)):

@@ -98,7 +98,10 @@ def boards(folder: Path) -> list[Board]:
         key = _identity(board.recipe)
         found[key] = _joined(found[key], board) if key in found else board
     if not found:
-        raise ResultsError(f"results {folder} hold no runs: start one with zcbench run --out {folder}")
+        raise ResultsError(
+            f"results {folder} hold no runs: start one with zcbench run --out {folder}; one that was interrupted "
+            "has its record when the same command has ended"
+        )
     return sorted(found.values(), key=lambda board: (board.name, board.id))
 
 

@@ -229,6 +229,9 @@ def export(store: Store, path: Path, only: Mapping[str, str]) -> int:
 
     try:
         count = store.whole(ask)
+        if only and not count:
+            named = ", ".join(f"{name} {value}" for name, value in only.items())
+            raise ConfigError(f"results export: {store.folder} has no rows of {named}: see zcbench results show")
         beside.replace(path)
     except OSError as error:
         raise ConfigError(f"results export: cannot write {path} ({error.strerror}): choose another") from None

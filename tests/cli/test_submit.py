@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import zcbench
 from zcbench.__main__ import main
-from zcbench.bench.scoring.store import KEY, Store
+from zcbench.bench.scoring.parts import KEY
 from zcbench.cli.submit import Command, submit
 from zcbench.errors import ConfigError
 
@@ -58,7 +58,9 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def scores(folder: str) -> pd.DataFrame:
-    return Store(Path(folder)).read().sort_values(list(KEY), ignore_index=True)[[*KEY, "value", "status"]]
+    parts = (Path(folder) / "scores").rglob("*.parquet")
+    rows = pd.concat([pd.read_parquet(part, partitioning=None) for part in parts]).drop_duplicates(list(KEY))
+    return rows.sort_values(list(KEY), ignore_index=True)[[*KEY, "value", "status"]]
 
 
 def printed(jobs: int) -> str:

@@ -50,6 +50,7 @@ class Linear(pl.LightningModule):
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*treespec, LeafSpec")
+@pytest.mark.filterwarnings("ignore:The `srun` command is available")
 def test_a_trainer_trains_on_a_data_set(folder: Path) -> None:
     off = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     net = Linear()

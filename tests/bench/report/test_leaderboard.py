@@ -444,6 +444,32 @@ def test_of_two_versions_the_newer_run_counts_and_the_other_is_named(tmp_path: P
     assert verify(tmp_path / "out") == []
 
 
+def all_but_one(truth: np.ndarray, seed: int, size: int) -> np.ndarray:
+    return np.where(np.arange(len(truth)) == 4, np.nan, np.arange(len(truth)))
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_network_without_a_score_is_no_fault_of_its_size(tmp_path: Path) -> None:
+    made(tmp_path / "r", {"params": all_but_one, "p": noisy})
+    write(tmp_path / "r", tmp_path / "out")
+    assert verify(tmp_path / "out") == []
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("name", ["leaderboard.md", "index.html"])
+def test_a_figure_that_was_edited_for_people_is_found(tmp_path: Path, name: str) -> None:
+    made(tmp_path / "r", {"p": noisy})
+    write(tmp_path / "r", tmp_path / "out")
+    path = tmp_path / "out" / name
+    text = path.read_text("utf-8")
+    place = text.index(".", text.index("p")) + 1
+    while not text[place].isdigit():
+        place += 1
+    path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :], "utf-8")
+    (fault,) = verify(tmp_path / "out")
+    assert name in fault
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_a_torn_part_is_named(tmp_path: Path) -> None:
     made(tmp_path / "r", {"noisy": noisy})
