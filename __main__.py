@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     finally:
         for sign, handler in before.items():
-            signal.signal(sign, handler)
+            if handler is not None:  # another language has set it, and Python left it alone
+                signal.signal(sign, handler)
 
 
 class _TerminatedError(KeyboardInterrupt):

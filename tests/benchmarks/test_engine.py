@@ -55,4 +55,4 @@ def test_a_cluster_of_64_workers_is_busy(
 
     busy = benchmark.pedantic(run, rounds=1)
     benchmark.extra_info["busy"] = busy
-    assert busy >= 0.85
+    assert busy >= 0.9  # on two idle cores (AVX2) it was .83, of which the deaths are .05
