@@ -215,7 +215,9 @@ class Workers:
 
     def _kill(self, workers: Sequence[_Worker]) -> None:
         for worker in workers:
-            worker.kill()
+            worker.end()
+        for worker in workers:  # they end at the same time
+            worker.close()
         self._workers = [worker for worker in self._workers if worker not in workers]
 
     def __enter__(self) -> Workers:
@@ -307,12 +309,15 @@ class _Worker:
             return _Answer("crashed", None, f"its process was ended by the signal {name}{hint}", ends=True)
         return _Answer("crashed", None, f"its process ended with exit status {code}", ends=True)
 
-    def kill(self) -> None:
-        """End the process, and those that its networks have started."""
+    def end(self) -> None:
+        """End the process, and those that its networks have started, without waiting for it."""
         try:
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):  # it has not made its group yet, or all of it has ended
             self.process.kill()
+
+    def close(self) -> None:
+        """Wait for the end of the process, and free what this process has of it."""
         self.process.join()
         self.connection.close()
         self.process.close()

@@ -10,14 +10,17 @@ from .registry import reads, register
 CURVATURE = LayerGradients(HessianProduct(DATA, CROSS_ENTROPY))
 
 
-@register("grasp", paper="Wang et al., GraSP, ICLR 2020, eq. 8; sign as in Abdelfattah et al., ICLR 2021")
+@register("grasp", version=2, paper="Wang et al., GraSP, ICLR 2020, eq. 8; sign as in Abdelfattah et al., ICLR 2021")
 def grasp(layers: Layers = reads(CURVATURE)) -> float:
     r"""Sum over weights how much the flow of gradients would change if the weight were removed.
 
     $$\text{grasp} = -\sum_l \sum_{w \in W_l} w \, (H g)_w$$
 
     The sum is over convolution and linear weights. Here g is the gradient of the mean cross entropy with respect to
-    those weights, and H its Hessian. Batch norm is in train mode, and the temperature is 1. The proxy takes a backward
-    pass that can be differentiated and another one through it, which cost about five forward-backwards.
+    those weights, and H its Hessian. Batch norm is in train mode, and the temperature is 1.
+
+    Deviation: the authors differentiate $g^\top \nabla_\theta L$. Here H g is the gradient of the derivative of the
+    loss along g, wherever the operations of the network allow it: the same value, with other round-off, in half of the
+    time. It takes about four forward-backwards, of which the gradient is one.
     """
     return -sum(float((weight * product).sum()) for weight, product in layers)

@@ -79,7 +79,7 @@ def m_snip(layers: Layers = reads(LOSS)) -> float:
     return abs(plain(layers))
 
 
-@register("hnas.grasp", paper=f"{PAPER} (M_GraSP)")
+@register("hnas.grasp", version=2, paper=f"{PAPER} (M_GraSP)")
 def m_grasp(layers: Layers = reads(CURVATURE)) -> float:
     r"""Take the absolute value of the sum of weight times Hessian-gradient product.
 

@@ -161,7 +161,7 @@ class Probe:
 
     def is_pending(self, forward: Pass, but: Pass) -> bool:
         """Tell whether another pass that stands on a forward pass is planned and has not run."""
-        later = {source for need in self._plan for source in chain(need.source)[:-1] if root(source) == forward}
+        later = {source for need in self._plan for source in chain(need.source) if source.stands_on == forward}
         return bool(later - {but} - self._results.keys() - self.errors.keys())
 
     def graph(self, forward: Forward) -> Trace:

@@ -117,6 +117,7 @@ class NatsBenchSize(Space):
 
     memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nats_sss"
+    is_exhaustive = True
     size = len(WIDTHS) ** _STAGES
     paper = "Dong et al., NATS-Bench, TPAMI 2021"
     truths: Mapping[str, Mapping[str, str]] = {

@@ -149,6 +149,7 @@ class NasBenchMacro(Space):
 
     memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nb_macro"
+    is_exhaustive = True
     size = 3**_LAYERS
     paper = "Su et al., Prioritized Architecture Sampling with Monto-Carlo Tree Search, CVPR 2021"
     truths: Mapping[str, Mapping[str, str]] = {

@@ -59,6 +59,9 @@ class Space(ABC):
     truths: Mapping[str, Mapping[str, str]]
     #: Memory layout of the images that its networks are scored on.
     memory_format: torch.memory_format = torch.contiguous_format
+    #: Whether the indices are every network that the space defines, and no list or sample of them. A study of all
+    #: networks is a census then: its coefficients have no sampling error, and no interval.
+    is_exhaustive: bool = False
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_folder(folder)

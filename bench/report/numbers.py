@@ -55,10 +55,12 @@ def interval(low: float, high: float, digits: int = 2, **style: Unpack[Style]) -
 def estimate(value: float, low: float, high: float, digits: int = 2, **style: Unpack[Style]) -> str:
     """Write a number with three digits and its interval, if it has one, with `digits`.
 
-    >>> estimate(0.775, 0.69, 0.84), estimate(0.775, math.nan, math.nan)
+    >>> estimate(0.775, 0.69, 0.84), estimate(0.775, math.nan, math.nan, missing="nan")
     ('.775 [.69 .84]', '.775')
     """
-    return " ".join(filter(None, (number(value, **style), interval(low, high, digits, **style))))
+    has_none = math.isnan(low) and math.isnan(high) and not math.isnan(value)
+    ends = "" if has_none else interval(low, high, digits, **style)
+    return " ".join(filter(None, (number(value, **style), ends)))
 
 
 def percent(share: float, digits: int = 1) -> str:

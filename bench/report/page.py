@@ -105,9 +105,10 @@ def _facts(board: Board) -> list[str]:
     return [
         f"board {board.id}",
         f"accuracy: {recipe.truth}: {recipe.label}",
-        f"networks: {len(recipe.accuracies)}, seeds: {' '.join(map(str, recipe.seeds))}",
+        f"networks: {'' if recipe.resamples else 'all '}{len(recipe.accuracies)}, "
+        f"seeds: {' '.join(map(str, recipe.seeds))}",
         f"protocol {recipe.protocol}, device {recipe.device}, torch {recipe.torch}, "
-        f"{recipe.resamples} bootstrap resamples",
+        + (f"{recipe.resamples} bootstrap resamples" if recipe.resamples else "a census, without sampling intervals"),
         "batches (size/seed: hash): " + ", ".join(f"{s}/{k}: {digest}" for (s, k), digest in recipe.batches.items()),
         "versions: " + ", ".join(f"{name} {version}" for name, version in recipe.versions.items()),
         *([f"left out, as a newer run has another version: {', '.join(board.superseded)}"] if board.superseded else []),

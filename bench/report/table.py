@@ -33,17 +33,22 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
     sizes = {r.batch_size for r in rankings}
     seeds = " ".join(map(str, first.seeds))
     batch = f", batch {first.batch_size}" if len(sizes) == 1 and first.batch_size else ""
+    ends = "" if first.census else " [95 %]"
+    networks = f"all {first.networks:,}" if first.census else first.networks
+    title = f"{first.space} on {first.dataset}: {networks} networks, seed {seeds}{batch}"
     table = Table(
-        title=f"{first.space} on {first.dataset}: {first.networks} networks, seed {seeds}{batch}",
+        title=title,
+        min_width=min(len(title), 80),
         caption=f"{first.accuracy}: {label}\n"
         f"τ top: among the top 10 % by accuracy | by score; ms: per network, alone, on {first.device}"
-        + "".join(f"\n{pool}" for pool in pools),
+        + "".join(f"\n{pool}" for pool in pools)
+        + "\na census of the space: nothing is left to sample, so there are no intervals" * first.census,
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
     )
     table.add_column("proxy", no_wrap=True)
-    for title in (*(() if batch else ("batch",)), "Spearman ρ [95 %]", "Kendall τ [95 %]", "τ top", "cover", "ms"):
+    for title in (*(() if batch else ("batch",)), f"Spearman ρ{ends}", f"Kendall τ{ends}", "τ top", "cover", "ms"):
         table.add_column(title, justify="right", no_wrap=True)
     for r in rankings:
         c = r.correlation

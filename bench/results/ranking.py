@@ -39,6 +39,7 @@ class Ranking:
         device: Device and precision, see `environment.device_text`.
         torch: Release of torch.
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
+        census: Whether the networks are all of the space; coefficients have no sampling error and no intervals then.
         coverage: Share of (network, seed) pairs with a finite score; the others are in no coefficient.
         failures: Number of scores with each status other than ok.
         ms: Median milliseconds per network if the proxy runs alone: shared passes are counted in full.
@@ -56,6 +57,7 @@ class Ranking:
     batch_size: int
     seeds: tuple[int, ...]
     networks: int
+    census: bool
     coverage: float
     failures: dict[str, int]
     ms: float
@@ -136,6 +138,7 @@ def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
                 batch_size=batch_size,
                 seeds=panel.seeds,
                 networks=len(recipe.accuracies),
+                census=not recipe.resamples,
                 coverage=float(np.isfinite(group["value"]).sum() / (len(recipe.accuracies) * len(panel.seeds))),
                 failures={str(name): int(count) for name, count in status.items() if name != "ok"},
                 ms=float(1000 * group["wall_s"].median()),

@@ -58,6 +58,7 @@ class Recipe:
         versions: Version of every proxy.
         lower: Names of the proxies of which a lower score is better.
         aggregates: Names of the aggregates, whose scores are computed from those of the proxies.
+        resamples: Number of bootstrap resamples for the intervals; 0 for a census, which has no intervals.
         batch_sizes: Batch sizes of the configuration; empty for the batch size of the protocol of each proxy.
         content: Digest of the user's own code behind a score, by proxy; proxies without such code are left out.
     """

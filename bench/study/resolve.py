@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ...content import content_of
@@ -82,6 +83,12 @@ class Study:
         wanted = self.config.device
         return wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available())
 
+    @property
+    def is_census(self) -> bool:
+        """Whether the networks are all that the space defines, with an accuracy each: nothing is left to sample."""
+        whole = self.space.is_exhaustive and len(self.indices) == self.space.size
+        return bool(whole and np.isfinite(self.truth.values).all())
+
     @functools.cached_property
     def recipe(self) -> Recipe:
         """The recipe of its scores, which is enough to rank the scores of a store."""
@@ -100,7 +107,7 @@ class Study:
             lower=tuple(card.name for card in self.cards if card.direction == "lower"),
             aggregates=tuple(card.name for card in self.aggregates),
             batch_sizes=tuple(listed(self.config.batch_sizes)),
-            resamples=self.config.resamples,
+            resamples=0 if self.is_census else self.config.resamples,
             content={
                 proxy.name: digest
                 for proxy in self.proxies

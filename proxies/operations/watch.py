@@ -103,7 +103,7 @@ class Recorder(Watch):
     def called(self, place: int, rule: Rule, func: Function, args: Args, named: Named) -> Any:
         """Record a call that has a rule."""
         given = rule.bind(args, named)
-        tensors = _tensors((args, named))
+        tensors = tensors_of((args, named))
         self._check(tensors, plain_name(func))
         output = self._run(func, args, named, accounted=True)
         call = self._made(rule.kind, func, _sources(tensors), output, place)
@@ -122,7 +122,7 @@ class Recorder(Watch):
     def unruled(self, func: Function, args: Args, named: Named) -> Any:
         """Record a call that has no rule."""
         name = plain_name(func)
-        tensors = _tensors((args, named))
+        tensors = tensors_of((args, named))
         self._check(tensors, name)
         sources = _sources(tensors)
         fixed = bool(sources) and all(source.fixed for source in sources)
@@ -173,7 +173,7 @@ class Recorder(Watch):
             return func(*args, **named)
 
     def _made(self, kind: str, func: Function, sources: tuple[Call, ...], output: Any, place: int = -1) -> Call:
-        tensors = _tensors((output,))
+        tensors = tensors_of((output,))
         name = plain_name(func)
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
@@ -370,7 +370,7 @@ def _roots(call: Call) -> set[str]:
 _PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
 
 
-def _tensors(values: Iterable[Any]) -> list[Tensor]:
+def tensors_of(values: Iterable[Any]) -> list[Tensor]:
     """Return all tensors in some values and in the containers among them."""
     found: list[Tensor] = []
     for value in values:
@@ -379,15 +379,15 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
         if isinstance(value, Tensor):
             found.append(value)
         elif isinstance(value, (list, tuple)):
-            found += _tensors(value)
+            found += tensors_of(value)
         elif isinstance(value, dict):
-            found += _tensors(value.values())
+            found += tensors_of(value.values())
     return found
 
 
 def _factors(given: Named) -> list[Tensor]:
     """Return the tensors that a product multiplies; a mask or a bias is added to it."""
-    return _tensors(value for name, value in given.items() if name not in {"attn_mask", "bias"})
+    return tensors_of(value for name, value in given.items() if name not in {"attn_mask", "bias"})
 
 
 def _enlarges(first: Tensor, second: Tensor) -> bool:

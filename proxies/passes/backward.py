@@ -31,11 +31,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Backward(Pass):
-    """A backward pass from an objective on the first input of a forward pass.
-
-    An objective per image gives gradients with a first dimension of N in one vectorised pass. Images share the
-    statistics of batch norms.
+class Gradients(Pass):
+    """A pass that leaves gradients, `Found`.
 
     Attributes:
         forward: Forward pass that is differentiated.
@@ -46,6 +43,20 @@ class Backward(Pass):
     objective: Objective
 
     @property
+    def reads(self) -> frozenset[str]:
+        """Gradients, and the labels if the objective does."""
+        return frozenset({"gradients", *(["labels"] if self.objective.labels else [])})
+
+
+@dataclass(frozen=True)
+class Backward(Gradients):
+    """A backward pass from an objective on the first input of a forward pass.
+
+    An objective per image gives gradients with a first dimension of N in one vectorised pass. Images share the
+    statistics of batch norms.
+    """
+
+    @property
     def backwards(self) -> int:
         """One."""
         return 1
@@ -54,11 +65,6 @@ class Backward(Pass):
     def stands_on(self) -> Forward:
         """The forward pass."""
         return self.forward
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """Gradients, and the labels if the objective does."""
-        return frozenset({"gradients", *(["labels"] if self.objective.labels else [])})
 
     def run(self, probe: Host) -> Found:
         """Differentiate what the needs ask for, and visit the taps of the pass."""
@@ -78,7 +84,7 @@ class Backward(Pass):
                 with torch.enable_grad():
                     gradients = self.differentiate(trace, values, leaves, keep)
             except RuntimeError as error:
-                raise _without_second_derivative(error) from None
+                raise without_second_derivative(error) from None
             finally:
                 trace.running = None
             trace.graph_freed = not keep
@@ -122,19 +128,19 @@ class Backward(Pass):
 
 
 class Gradient(Need):
-    """A need that reads a gradient of a backward pass.
+    """A need that reads a gradient.
 
     Attributes:
         of: The pass.
         wanted: What is differentiated for, `parameters` or `input`.
     """
 
-    of: Backward
+    of: Gradients
     wanted: ClassVar[str]
 
     @property
-    def source(self) -> Backward:
-        """The backward pass."""
+    def source(self) -> Gradients:
+        """The pass."""
         return self.of
 
     def found(self, probe: Host) -> Found:
@@ -147,7 +153,7 @@ class Gradient(Need):
 class LayerGradients(Gradient):
     """The weight and the gradient of every convolution and linear map, `Layers`. It is zero if no path leads there."""
 
-    of: Backward
+    of: Gradients
     wanted: ClassVar[str] = "parameters"
 
     def value(self, probe: Host) -> Layers:
@@ -179,12 +185,12 @@ class LayerGradients(Gradient):
 
 @dataclass(frozen=True)
 class ParameterGradients(Gradient):
-    """The gradient of every parameter by name, zeros if no path leads to it.
+    """The gradient of every parameter that the pass differentiates for, by name; zeros if no path leads to it.
 
     For an objective per image, gradients have a first dimension of N.
     """
 
-    of: Backward
+    of: Gradients
     wanted: ClassVar[str] = "parameters"
 
     def value(self, probe: Host) -> dict[str, Tensor]:
@@ -196,7 +202,9 @@ class ParameterGradients(Gradient):
         found = self.found(probe)
         trace: Trace = probe.result(self.of.forward)
         each = (len(trace.outputs[0]),) if self.of.objective.per_image else ()
-        gradients = {name: or_zeros(found.parameters[name], leaf, each) for name, leaf in trace.parameters.items()}
+        gradients = {
+            name: or_zeros(gradient, trace.parameters[name], each) for name, gradient in found.parameters.items()
+        }
         all_finite("the gradient of ", gradients)
         return gradients
 
@@ -205,7 +213,7 @@ class ParameterGradients(Gradient):
 class InputGradient(Gradient):
     """The gradient of the input `(N, C, H, W)`, zeros if no path leads to it."""
 
-    of: Backward
+    of: Gradients
     wanted: ClassVar[str] = "input"
 
     def value(self, probe: Host) -> Tensor:
@@ -259,7 +267,8 @@ def or_zeros(gradient: Tensor | None, leaf: Tensor, each: Sequence[int] = ()) ->
     return leaf.new_zeros((*each, *leaf.shape)) if gradient is None else gradient
 
 
-def _without_second_derivative(error: RuntimeError) -> Exception:
+def without_second_derivative(error: RuntimeError) -> Exception:
+    """Return what a proxy says of an error of a second derivative."""
     text = str(error)
     if "is not implemented" in text and "derivative" in text:
         return NotApplicableError(

@@ -109,6 +109,11 @@ class Pass:
         return None
 
     @property
+    def needs(self) -> tuple[Need, ...]:
+        """What it reads of the passes that it stands on, so that the probe can plan it."""
+        return ()
+
+    @property
     def reads(self) -> frozenset[str]:
         """What it reads beside the network: `data`, `labels`, `gradients`, `noise`."""
         return frozenset()
@@ -141,8 +146,8 @@ class Need:
 
     @property
     def parts(self) -> tuple[Need, ...]:
-        """The needs that its value is made of, so that the probe can plan them; none for a plain need."""
-        return ()
+        """The needs that its value is made of, and those of its pass, so that the probe can plan them."""
+        return self.source.needs if self.source else ()
 
     @property
     def reads(self) -> frozenset[str]:

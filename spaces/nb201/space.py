@@ -18,6 +18,7 @@ class NasBench201(Space):
 
     memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     name = "nb201"
+    is_exhaustive = True
     size = SIZE
     paper = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"
     truths = TRUTHS

@@ -42,6 +42,7 @@ class TransNasBench(Space):
 
     memory_format = torch.channels_last  # convolutions on CPUs are then 1.3 to 1.8 times faster
     paper = "Duan et al., TransNAS-Bench-101, CVPR 2021"
+    is_exhaustive = True
     #: The reader of the space's texts.
     parse: Callable[[str], Code]
 

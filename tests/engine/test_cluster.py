@@ -39,20 +39,12 @@ def cluster(jobs: Any) -> Iterator[ClusterWorkers]:
         yield workers
 
 
-@pytest.mark.timeout(300)
 def test_a_job_that_harms_its_process_ends_alone(cluster: ClusterWorkers, jobs: Any) -> None:
-    ended = {each.job: each for each in cluster.run(jobs.job, range(12))}
-    assert {n: ended[n].status for n in jobs.DOES} == {
-        1: "crashed",
-        2: "crashed",
-        3: "error",
-        4: "timeout",
-        5: "error",
-        6: "out_of_memory",
-        7: "ok",
-    }
+    """`test_local` has more kinds of harm; here every worker that dies costs a start of seconds."""
+    ended = {each.job: each for each in cluster.run(jobs.job, range(8))}
+    assert {n: ended[n].status for n in jobs.DOES} == {1: "crashed", 2: "timeout", 3: "error", 4: "ok"}
     assert ended[1].message == "its process was ended by the signal SIGSEGV"
-    plain = [n for n in range(12) if n not in jobs.DOES]
+    plain = [n for n in range(8) if n not in jobs.DOES]
     with Workers(1) as workers:
         expected = {each.job: each.value for each in workers.run(jobs.job, plain)}
     assert {n: ended[n].value for n in plain} == expected

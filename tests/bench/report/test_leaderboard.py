@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -12,11 +13,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from scipy import stats
 from zcbench.__main__ import main
 from zcbench.bench.report import figures
 from zcbench.bench.report.leaderboard import verify, write
-from zcbench.bench.report.table import as_csv
+from zcbench.bench.report.table import as_csv, terminal
 from zcbench.bench.results.board import boards
 from zcbench.bench.scoring.parts import Row
 from zcbench.bench.scoring.runner import run
@@ -74,6 +76,7 @@ def made(
     when: str = "a",
     versions: dict[str, int] | None = None,
     name: str = "",
+    resamples: int = 40,
 ) -> Recipe:
     """Write a run whose scores are functions of accuracies, seed and batch size; its networks are numbered on."""
     values = np.asarray(np.random.RandomState(3).permutation(30) if truth is None else truth, dtype=float)
@@ -94,7 +97,7 @@ def made(
         lower=(),
         aggregates=(),
         batch_sizes=sizes,
-        resamples=40,
+        resamples=resamples,
     )
     store = Store(out)
     store.create()
@@ -380,6 +383,44 @@ def test_boards_on_the_same_networks_look_at_each_other(tmp_path: Path) -> None:
     assert (kinds == "truths").sum() == 1
     assert (kinds == "data sets").sum() == 4
     assert "Across boards" in (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
+def test_a_census_has_no_intervals_and_says_so(tmp_path: Path) -> None:
+    recipe = made(tmp_path / "r", {"noisy": noisy}, seeds=(0, 1), sizes=(1, 2), resamples=0)
+    (standing,) = write(tmp_path / "r", tmp_path / "out")
+    assert verify(tmp_path / "out") == []
+    found = table(tmp_path / "out", "leaderboard").set_index(["proxy", "batch_size"])
+    taus = [stats.kendalltau(noisy(recipe.values, seed, 2), recipe.values).statistic for seed in (0, 1)]
+    assert found.loc[("noisy", 2), "tau"] == pytest.approx(np.mean(taus), rel=1e-12)
+    assert found["census"].all()
+    assert found.filter(regex="_low|_high").isna().all(axis=None)
+    assert table(tmp_path / "out", "differences").filter(regex="_low|_p").isna().all(axis=None)
+    # What is over seeds stays, because seeds are a sample.
+    spreads = table(tmp_path / "out", "ablation").set_index(["proxy", "batch_size"])
+    assert spreads.loc[("noisy", 2), "tau_sd_low"] > 0
+    text = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "networks: all 30" in text
+    assert "a census, without sampling intervals" in text
+    shown = Console(width=80, file=io.StringIO(), record=True)
+    shown.print(terminal(standing.rankings, "made up"))
+    said = shown.export_text()
+    assert "all 30 networks" in said
+    assert "a census of the space" in said
+    assert "[" not in said
+
+
+@pytest.mark.parametrize(("count", "resamples"), [(0, 0), (15_624, 50)])
+def test_a_study_of_a_whole_space_is_a_census(tmp_path: Path, count: int, resamples: int) -> None:
+    config = StudyConfig(
+        out=str(tmp_path),
+        dataset="cifar10-samples",
+        accuracy="analog-baseline",
+        proxies=["params"],
+        batch_sizes=[2],
+        sample=count,
+        resamples=50,
+    )
+    assert resolve(config).recipe.resamples == resamples
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -44,6 +44,7 @@ def test_the_table_fits_100_columns_for_every_name(
             batch_size=128,
             seeds=(0, 1, 2),
             networks=15_625,
+            census=False,
             coverage=1.0,
             failures={},
             ms=slowest,
