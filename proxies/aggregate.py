@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ..errors import ConfigError, unknown_name
 from ..registry import Registry
@@ -112,5 +111,13 @@ def pool_id(networks: Iterable[str]) -> str:
 
 def log_ranks(scores: Iterable[Vector]) -> Vector:
     r"""Return $\sum_k \log(r_k / m)$, where $r_k$ is 1 for the worst of m networks and ties share the mean rank."""
-    total: Vector = np.sum([np.log(rankdata(values) / len(values)) for values in scores], axis=0)
+    total: Vector = np.sum([np.log(ranks(values) / len(values)) for values in scores], axis=0)
     return total
+
+
+def ranks(values: Vector) -> Vector:
+    """Return ranks from 1, the lowest; equal values share the mean rank, and a NaN makes all NaN."""
+    from scipy.stats import rankdata  # takes a second to import
+
+    result: Vector = rankdata(values)
+    return result

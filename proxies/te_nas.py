@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scipy.stats import rankdata
-
-from .aggregate import Vector, aggregate
+from .aggregate import Vector, aggregate, ranks
 
 
 @aggregate("te_nas", of=["ntk_condition", "linear_regions"], paper="Chen et al., TE-NAS, ICLR 2021")
@@ -17,5 +15,5 @@ def te_nas(scores: Mapping[str, Vector]) -> Vector:
 
     Here $r$ is the rank among the networks of the pool, 1 for the worst. Scores change with the pool.
     """
-    total: Vector = rankdata(scores["ntk_condition"]) + rankdata(scores["linear_regions"])
+    total: Vector = ranks(scores["ntk_condition"]) + ranks(scores["linear_regions"])
     return total

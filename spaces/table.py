@@ -157,10 +157,13 @@ def table(
     return Table(path, tuple(found), {name: values[:, i].copy() for i, name in enumerate(names)})
 
 
-def converted(originals: Sequence[Path], name: str, version: int, read: Callable[[], Table]) -> Table:
+def converted(
+    originals: Sequence[Path], name: str, version: int, read: Callable[[], Table], *, beside: bool = True
+) -> Table:
     """Read a large table once and keep it as Parquet. Later calls read this copy, which takes milliseconds.
 
-    The copy lies in `.zcbench/` beside the originals, or in the user's cache if that folder cannot be written. Its
+    The copy lies in `.zcbench/` beside the originals, or in the user's cache if that folder cannot be written or is not
+    the user's own (`beside` is False), as that of an installed package. Its
     file name has a hash of the originals' bytes and of the reader's version, so it never stands for other files. A torn
     copy is made again. Older copies of the same name are removed. All originals lie in one folder.
 
@@ -171,7 +174,7 @@ def converted(originals: Sequence[Path], name: str, version: int, read: Callable
     folder = originals[0].parent
     places = [platformdirs.user_cache_path("zcbench") / "tables"]
     # The mode decides, because root could write to a read-only folder too.
-    if folder.stat().st_mode & 0o222:
+    if beside and folder.stat().st_mode & 0o222:
         places.insert(0, folder / ".zcbench")
     for place in places:
         if (copy := _copy(place / f"{name}-{digest}.parquet", digest, folder)) is not None:

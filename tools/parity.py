@@ -314,8 +314,16 @@ def signs(folder: Path, net: str) -> dict[str, Tensor]:
         return {f"signs[{int(key.rpartition('feature')[2])}]": torch.from_numpy(arrays[key]) for key in arrays}
 
 
-def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Comparison]:
-    """Yield the comparisons with all values of a reference folder, or of some of its networks."""
+def compare(
+    folder: Path, nets: Collection[str] | None = None, leave_out: Collection[tuple[str, str]] = ()
+) -> Iterator[Comparison]:
+    """Yield the comparisons with all values of a reference folder, or of some of its networks.
+
+    Args:
+        folder: Folder of the reference.
+        nets: Names of the networks; all by default.
+        leave_out: Names of proxies and images that are not compared.
+    """
     cases: dict[tuple[str, str], list[Case]] = {}
     for case in _CASES:
         cases.setdefault((case.reference, case.variant), []).append(case)
@@ -329,6 +337,7 @@ def compare(folder: Path, nets: Collection[str] | None = None) -> Iterator[Compa
         for row in rows
         for case in cases.get((row["proxy"], row["variant"]), [])
         if case.batch in {"", _kind(row["batch"])} and (nets is None or row["net"] in nets)
+        if (case.proxy, row["batch"]) not in leave_out
         if not case.without or case.without not in row["net"] + _architecture(folder / "nets" / f"{row['net']}.npz")
     ]
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from scipy import stats as scipy_stats
+from scipy.special import gammaincinv, stdtrit
 
 from ..stats.bootstrap import interval
 from ..stats.coefficients import mean_over_seeds
@@ -270,7 +270,7 @@ def chi_square_interval(sd: float, k: int) -> tuple[float, float]:
     """
     if k < 2 or math.isnan(sd):
         return math.nan, math.nan
-    quantiles = scipy_stats.chi2.ppf([(1 + 0.95) / 2, (1 - 0.95) / 2], k - 1)
+    quantiles = 2 * gammaincinv((k - 1) / 2, [(1 + 0.95) / 2, (1 - 0.95) / 2])  # of chi-square
     low, high = sd * np.sqrt((k - 1) / quantiles)
     return float(low), float(high)
 
@@ -310,7 +310,7 @@ def trends(measured: Sequence[Measured]) -> Iterator[Trend]:
 def _t_interval(values: Vector) -> tuple[float, float]:
     if len(values) < 2:
         return math.nan, math.nan
-    half = float(scipy_stats.t.ppf(0.975, len(values) - 1)) * deviation(values) / math.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, 0.975)) * deviation(values) / math.sqrt(len(values))
     return float(values.mean()) - half, float(values.mean()) + half
 
 

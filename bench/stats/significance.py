@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 from .bootstrap import interval
 from .ranks import Matrix, Vector
@@ -89,4 +89,4 @@ def _normal_p(gap: float, drawn: Vector) -> float:
     deviation = float(drawn.std(ddof=1))
     if not deviation:
         return 1.0 if gap == 0 else 0.0
-    return float(2 * stats.norm.sf(abs(gap) / deviation))
+    return float(2 * ndtr(-abs(gap) / deviation))

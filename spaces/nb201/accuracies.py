@@ -17,7 +17,7 @@ from ...datasets.files.unpickle import RECORDS, Allowed, Bag, unpickle
 from ...errors import DataFileError
 from ..nats import TASKS, WORDS, Accuracy, Release
 from ..space import Truth
-from ..table import by_index, entry, number, read_column
+from ..table import Table, by_index, converted, entry, number, read_column
 from .network import EDGES, OPERATIONS, SIZE, index, indices
 
 T = TypeVar("T")
@@ -86,9 +86,18 @@ def _runs(run: int | None, task: str, folder: Path) -> NDArray[np.float64]:
 
 
 def _analog(task: str, folder: Path) -> NDArray[np.float64]:
-    """Read the accuracies of the package `analog-nasbench` before their conversion to analog hardware."""
+    """Return the accuracies of the package `analog-nasbench` before their conversion to analog hardware."""
     del task
     path = find("nb201-analog", folder)
+
+    def read() -> Table:
+        values = _read_analog(path)
+        return Table(path, tuple(map(str, range(SIZE))), {"baseline": values})
+
+    return converted([path], "nb201-analog", 1, read, beside=False).columns["baseline"]
+
+
+def _read_analog(path: Path) -> NDArray[np.float64]:
     module = "analognasbench.data"
     allowed = {(module, "Architecture"): Bag, (module, "DriftMeasurement"): Bag}
     found = _unpickled(path, allowed, dict, "cells with a baseline_accuracy")
