@@ -17,7 +17,7 @@ from ..content import of_package
 from ..errors import ConfigError
 from . import run
 from .parser import Parser, add_shared, command_parser, instantiated, parse, settings
-from .terminal import show
+from .terminal import show, waiting
 
 if TYPE_CHECKING:
     from ..bench.results.regress import Finding
@@ -47,11 +47,12 @@ def arguments(parser: Parser) -> None:
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Score the networks of a baseline, and compare with it or write it."""
-    from ..bench.results.ranking import select
-    from ..bench.results.regress import compare, exit_status, make_baseline, read_baseline, write_baseline
-    from ..bench.scoring import runner
-    from ..bench.scoring.store import Store
-    from ..bench.study.resolve import resolve
+    with waiting("loading torch"):
+        from ..bench.results.ranking import select
+        from ..bench.results.regress import compare, exit_status, make_baseline, read_baseline, write_baseline
+        from ..bench.scoring import runner
+        from ..bench.scoring.store import Store
+        from ..bench.study.resolve import resolve
 
     (given,) = parsed
     path = Path(given.baseline)

@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 from ..bench.study.config import StudyConfig, listed, studies
 from ..errors import AbsentFileError
 from .parser import ConfigFile, Parser, add_shared, settings
-from .terminal import show
+from .terminal import show, waiting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,19 +54,21 @@ def arguments(parser: Parser) -> None:
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Run the studies and print their rankings; return 4 if scores failed, which another run tries again."""
-    from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
-    from ..bench.report.tracking import track
-    from ..bench.results.ranking import select, summarise
-    from ..bench.scoring.runner import run
-    from ..bench.scoring.store import Store
-
     form = parsed[0].format
     lacking = 0
     rankings: list[Ranking] = []
     if parsed[0].cluster != "none":
         return _submit(parsed)
-    # Every fault in a list of studies comes to light before the first of them starts.
-    for name, study in _at_hand(parsed):
+    with waiting("loading torch, accuracies and images"):
+        from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
+        from ..bench.report.tracking import track
+        from ..bench.results.ranking import select, summarise
+        from ..bench.scoring.runner import run
+        from ..bench.scoring.store import Store
+
+        # Every fault in a list of studies comes to light before the first of them starts.
+        studies_at_hand = _at_hand(parsed)
+    for name, study in studies_at_hand:
         print(f"study {name}: {_facts(study)}", file=sys.stderr)
         run(study)
         rows = select(Store(study.out), study.recipe)

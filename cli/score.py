@@ -13,7 +13,7 @@ from ..errors import ArchitectureError, ConfigError
 from ..plugins import current_folder, load, named
 from .parser import Parser, add_shared
 from .run import register_programs
-from .terminal import show, table
+from .terminal import show, table, waiting
 
 if TYPE_CHECKING:
     import torch
@@ -47,13 +47,14 @@ def arguments(parser: Parser) -> None:
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Build the network, score it and print the scores."""
-    import torch
+    with waiting("loading torch"):
+        import torch
 
-    from ..datasets import data_folder
-    from ..datasets.datamodule import images_of
-    from ..proxies import PROXIES
-    from ..proxies.aggregate import only_proxies
-    from ..proxies.registry import score_all
+        from ..datasets import data_folder
+        from ..datasets.datamodule import images_of
+        from ..proxies import PROXIES
+        from ..proxies.aggregate import only_proxies
+        from ..proxies.registry import score_all
 
     (given,) = parsed
     torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
@@ -66,7 +67,8 @@ def main(parsed: Sequence[Namespace]) -> int:
     net, memory_format = _network(given, images)
     batch = _batch(given, images)
     x = batch.x.contiguous(memory_format=memory_format)
-    scores = score_all(net, x, batch.y, proxies, seed=given.seed)
+    with waiting(f"scoring with {len(proxies)} proxies"):
+        scores = score_all(net, x, batch.y, proxies, seed=given.seed)
     failed = int(any(s.status == "error" for s in scores))
     if given.json:
         values = [vars(s) | {"value": s.value if s.status == "ok" else None} for s in scores]

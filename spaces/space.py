@@ -131,6 +131,13 @@ class Space(ABC):
         del architecture
         return {}
 
+    def representative(self, index: int) -> int:
+        """Return the lowest index of the networks that are one function, but for their initial weights.
+
+        It is the index itself if the space knows of no such classes.
+        """
+        return index
+
     def build(self, architecture: str, task: Task, seed: int) -> nn.Module:
         """Build a network whose initial weights are drawn from `seed`. The global random state does not change."""
         with torch.random.fork_rng(devices=[]):

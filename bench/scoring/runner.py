@@ -43,19 +43,27 @@ class Job:
 
     Attributes:
         index: Index of the network in the space.
+        architecture: Network that is scored.
         work: Work that is not in the store.
+        members: Networks that get the scores: the network itself, or all of its class in the study.
     """
 
     index: int
     architecture: str
     work: tuple[Work, ...]
+    members: tuple[str, ...]
 
 
 def missing(study: Study, store: Store) -> list[Job]:
     """Return the jobs of a study, in the order of its networks; a network that has failed often enough is none."""
     rest = store.missing(study.recipe, study.config.tries)
-    named = ((index, study.space.architecture(index)) for index in study.indices)
-    return [Job(index, architecture, rest[architecture]) for index, architecture in named if architecture in rest]
+    members: dict[tuple[int, tuple[Work, ...]], list[str]] = {}
+    for index in study.indices:
+        name = study.space.architecture(index)
+        if name in rest:
+            scored = study.space.representative(index) if study.config.representatives else index
+            members.setdefault((scored, rest[name]), []).append(name)
+    return [Job(scored, study.space.architecture(scored), work, tuple(own)) for (scored, work), own in members.items()]
 
 
 def run(study: Study) -> None:
@@ -79,7 +87,7 @@ def run(study: Study) -> None:
             jobs = missing(study, store)  # after the leases, because another run may have ended meanwhile
             macs = dict(zip(study.recipe.architectures, sizes["macs"], strict=True))
             # The most expensive networks come first, so that all workers end at the same time.
-            jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.architecture]), job.index))
+            jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.members[0]]), job.index))
             scored = _score(study, store, leases, jobs) if jobs else 0
         lacking = store.missing(study.recipe, tries=sys.maxsize)
     record = {
@@ -132,7 +140,7 @@ def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:
             for ended in engine.run(_rows, _mine(study, leases, jobs, elsewhere)):
                 writer.add(_without_score(study, ended) if ended.value is None else ended.value)
                 leases.finish(*_lease(study, ended.job))
-                ended_here += 1
+                ended_here += len(ended.job.members)
                 progress.advance(1)
             progress.update(progress.total - len(elsewhere))
             if len(elsewhere) == len(jobs):
@@ -153,7 +161,7 @@ def _mine(study: Study, leases: Leases, jobs: list[Job], elsewhere: list[Job]) -
 
 def _lease(study: Study, job: Job) -> tuple[str, list[Key]]:
     recipe = study.recipe
-    keys = [recipe.key(job.architecture, work, name) for work in job.work for name in work.proxies]
+    keys = [recipe.key(each, work, name) for each in job.members for work in job.work for name in work.proxies]
     return f"{recipe.space} {recipe.dataset} {job.architecture}", keys
 
 
@@ -194,15 +202,16 @@ def _rows(job: Job) -> list[Row]:
             known |= {name: score for name, score in scores.items() if PROXIES[name].batch_free}
             for name in work.proxies:
                 score = scores.get(name) or known[name]
-                key = study.recipe.key(job.architecture, work, name)
-                rows.append(Row(*(*key, score.value, score.status, score.message, score.wall_s, _peak_mib(device))))
+                found = score.value, score.status, score.message, score.wall_s, _peak_mib(device)
+                rows += [Row(*study.recipe.key(each, work, name), *found) for each in job.members]
     return rows
 
 
 def _without_score(study: Study, ended: Ended[Job, Any]) -> list[Row]:
     """Return the rows of a network that ended without scores: one attempt for every score that it lacks."""
     attempt = (math.nan, ended.status, ended.message, math.nan, math.nan)
-    keys = (study.recipe.key(ended.job.architecture, work, name) for work in ended.job.work for name in work.proxies)
+    job = ended.job
+    keys = (study.recipe.key(each, work, name) for each in job.members for work in job.work for name in work.proxies)
     return [Row(*key + attempt) for key in keys]
 
 

@@ -42,6 +42,7 @@ class StudyConfig:
         proxies: Names of proxies, see `zcbench list proxies`; empty for all proxies.
         sample: Number of networks, drawn from the space by sample_seed; 0 for the whole space.
         sample_seed: Seed of the shuffle whose first networks are the sample.
+        representatives: Score one network of every class of equal networks, and give its scores to all of the class.
         batch_sizes: Numbers of images in the probe batch; empty for the batch size of the protocol of each proxy.
         seeds: Seeds of the images, the initialisation and the noise; each network is scored once per seed.
         precision: Precision of networks and images; float64 has almost no round-off and takes twice the time.
@@ -71,6 +72,7 @@ class StudyConfig:
     proxies: list[str] | str = field(default_factory=list)
     sample: int = 200
     sample_seed: int = 0
+    representatives: bool = False
     batch_sizes: list[int] | int = field(default_factory=list)
     seeds: list[int] | int = field(default_factory=lambda: [0])
     precision: Literal["float32", "float64"] = "float32"

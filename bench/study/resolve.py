@@ -97,7 +97,7 @@ class Study:
             dataset=self.images.name,
             truth=self.truth.name,
             label=self.truth.label,
-            protocol=PROTOCOL,
+            protocol=f"{PROTOCOL} representatives" if self.config.representatives else PROTOCOL,
             device=self.device,
             torch=torch_release(),
             accuracies={self.space.architecture(i): float(self.truth.values[i]) for i in self.indices},
@@ -142,6 +142,8 @@ def resolve(config: StudyConfig) -> Study:
         raise ConfigError("device: expected cpu or auto, got cuda: torch finds no GPU on this machine")
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
+    if config.representatives and type(space).representative is Space.representative:
+        raise ConfigError(f"representatives: {space.name} knows of no classes of equal networks: leave the setting out")
     indices = space.sample(config.sample or space.size, config.sample_seed)
     images = images_of(config.dataset, config.datamodule, config.datamodule_args, folder)
     work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)

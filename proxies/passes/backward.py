@@ -201,10 +201,9 @@ class ParameterGradients(Gradient):
         """
         found = self.found(probe)
         trace: Trace = probe.result(self.of.forward)
+        leaves = trace.parameters
         each = (len(trace.outputs[0]),) if self.of.objective.per_image else ()
-        gradients = {
-            name: or_zeros(gradient, trace.parameters[name], each) for name, gradient in found.parameters.items()
-        }
+        gradients = {name: or_zeros(gradient, leaves[name], each) for name, gradient in found.parameters.items()}
         all_finite("the gradient of ", gradients)
         return gradients
 

@@ -51,6 +51,10 @@ class NasBench201(Space):
             "unreachable": has_unreachable(cell),
         }
 
+    def representative(self, index: int) -> int:
+        """Return the lowest index with the same unique text; there are 6,466 classes."""
+        return isomorphism_classes()[self.check_index(index)]
+
     def sizes_of(self, architecture: str, task: Task) -> Sizes:
         """Return the sizes of a network.
 

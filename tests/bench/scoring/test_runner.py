@@ -22,6 +22,7 @@ from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 from zcbench.errors import ConfigError, UnknownNameError
 from zcbench.proxies import PROXIES
+from zcbench.proxies.registry import score_all
 
 CHEAP = ["params", "l2_norm", "grad_norm", "jacob_cov", "naswot", "synflow"]
 
@@ -71,6 +72,32 @@ def test_two_workers_give_the_same_to_the_last_digit(reference: pd.DataFrame, tm
     two = scores(config(tmp_path / "results", workers=2))
     pd.testing.assert_frame_equal(two, reference, check_exact=True)
     assert len(Store(tmp_path / "results").parts()) == 1  # one process writes
+
+
+def test_a_class_has_the_scores_of_its_representative(tmp_path: Path) -> None:
+    """Of the first 40 networks, several are of one class; each class is scored once, also after an interruption."""
+    asked_for = config(tmp_path / "results", sample=40, proxies=["params", "naswot"], representatives=True)
+    study = resolve(asked_for)
+    space, names = study.space, study.recipe.architectures
+    of = {name: space.architecture(space.representative(space.index(name))) for name in names}
+    assert len(set(of.values())) < len(names)
+    jobs = missing(study, Store(study.out))
+    assert {job.architecture for job in jobs} == set(of.values())
+    assert sorted(member for job in jobs for member in job.members) == sorted(names)
+    found = scores(asked_for)
+    assert set(found["protocol"]) == {"2 representatives"}
+    assert missing(study, Store(study.out)) == []
+    batch = study.batches[2, 0]
+    x = batch.x.contiguous(memory_format=space.memory_format)
+    for name in [name for name, first in of.items() if name != first][:3]:
+        net = space.build(of[name], study.images.task, seed=0)
+        own = {s.proxy: s.value for s in score_all(net, x, batch.y, [PROXIES[n] for n in ("params", "naswot")], seed=0)}
+        assert own == found[found["architecture"] == name].set_index("proxy")["value"].to_dict()
+
+
+def test_a_space_without_classes_has_no_representatives(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nb_macro knows of no classes of equal networks"):
+        resolve(config(tmp_path, space="nb_macro", accuracy="default", representatives=True))
 
 
 def test_float64_is_another_score_of_nearly_the_same_value(reference: pd.DataFrame, tmp_path: Path) -> None:
