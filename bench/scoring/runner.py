@@ -203,7 +203,7 @@ def _rows(job: Job) -> list[Row]:
             for name in work.proxies:
                 score = scores.get(name) or known[name]
                 found = score.value, score.status, score.message, score.wall_s, _peak_mib(device)
-                rows += [Row(*study.recipe.key(each, work, name), *found) for each in job.members]
+                rows += [Row(*(study.recipe.key(each, work, name) + found)) for each in job.members]
     return rows
 
 
