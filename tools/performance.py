@@ -9,6 +9,7 @@ nothing else fills its caches. It takes about half an hour.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -210,8 +211,8 @@ def page() -> str:
         "",
         "## A forward-backward",
         "",
-        f"A product of two large matrices reaches {rate / 1e9:.0f} billion multiply-adds a second on this thread, and a",
-        f"copy moves {copied / 1e9:.0f} GB a second. A forward-backward takes three multiply-adds for each one of the",
+        f"A product of two large matrices reaches {rate / 1e9:.0f} billion multiply-adds a second on this thread, and",
+        f"a copy moves {copied / 1e9:.0f} GB a second. A forward-backward takes three multiply-adds for each one of the",
         "forward pass.",
         "",
         *_table(
@@ -219,7 +220,8 @@ def page() -> str:
             _limits(rate),
         ),
         "",
-        "The last column is the least that norms, ReLUs, poolings and sums read and write, over the whole time of the fb.",
+        "The last column is the least that norms, ReLUs, poolings and sums read and write, over the time of the whole",
+        "fb.",
         "Where the time goes, with 64 images:",
         "",
         *_table(["operations", *map(str, NETWORKS)], _shares()),
@@ -284,4 +286,4 @@ def _table(head: Sequence[str], rows: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    sys.stdout.write(page())
