@@ -211,9 +211,9 @@ def page() -> str:
         "",
         "## A forward-backward",
         "",
-        f"A product of two large matrices reaches {rate / 1e9:.0f} billion multiply-adds a second on this thread, and",
-        f"a copy moves {copied / 1e9:.0f} GB a second. A forward-backward takes three multiply-adds for each one of the",
-        "forward pass.",
+        f"A product of two large matrices reaches {rate / 1e9:.0f} billion multiply-adds a second on this thread,",
+        f"and a copy moves {copied / 1e9:.0f} GB a second. A forward-backward takes three multiply-adds for each one",
+        "of the forward pass.",
         "",
         *_table(
             ["network", "images", "fb, ms", "multiply-adds/s, billions", "share of a product", "bytes/s, GB"],
