@@ -30,6 +30,23 @@ def children(process: int) -> list[int]:
         return []
 
 
+def descendants(process: int) -> list[int]:
+    own = children(process)
+    return [*own, *(each for child in own for each in descendants(child))]
+
+
+def is_of_ray(process: int) -> bool:
+    """Tell whether a process holds a worker of a Ray cluster."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"ray::_Host")
+    except OSError:
+        return False
+
+
+def workers_of(engine: str, process: int) -> list[int]:
+    return children(process) if engine == "local" else [each for each in descendants(process) if is_of_ray(each)]
+
+
 def is_alive(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -44,25 +61,28 @@ def wait_until(condition: Any, seconds: float) -> bool:
     return bool(condition())
 
 
-def started(running: subprocess.Popen[str]) -> bool:
-    return bool(children(running.pid)) or running.poll() is not None
+def started(running: subprocess.Popen[str], engine: str = "local") -> bool:
+    return bool(workers_of(engine, running.pid)) or running.poll() is not None
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3] if KILLS > 2 else [2])
+CASES = [(engine, workers) for engine in ("local", "ray") for workers in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(("engine", "workers"), CASES if KILLS > 2 else [("local", 2)])
 @pytest.mark.parametrize("whom", ["a worker", "all workers", "the driver"])
 def test_killed_at_random_it_ends_as_undisturbed(
-    command: Any, clean: pd.DataFrame, tmp_path: Path, whom: str, workers: int
+    command: Any, clean: pd.DataFrame, tmp_path: Path, whom: str, engine: str, workers: int
 ) -> None:
-    draw = random.Random(f"{whom} {workers}")
+    draw = random.Random(f"{whom} {engine} {workers}")
     kills = ends = 0
     while kills < KILLS:
         out = f"results-{ends}"
-        running = command.start(out, workers=workers)
-        assert wait_until(lambda p=running: started(p), 60)
-        time.sleep(draw.uniform(0, 1.5))
-        known = children(running.pid)
+        running = command.start(out, workers=workers, engine=engine)
+        assert wait_until(lambda p=running: started(p, engine), 60)
+        time.sleep(draw.uniform(0, 1.5 if engine == "local" else 8))
+        known, found = descendants(running.pid), workers_of(engine, running.pid)
         number = draw.choice(SIGNALS)
-        victims = {"a worker": known[:1], "all workers": known, "the driver": [running.pid]}[whom]
+        victims = {"a worker": found[:1], "all workers": found, "the driver": [running.pid]}[whom]
         for victim in victims:
             if is_alive(victim):
                 os.kill(victim, number)
