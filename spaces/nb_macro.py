@@ -168,6 +168,14 @@ class NasBenchMacro(Space):
         layers(architecture)
         return int(architecture, 3)
 
+    def representative(self, index: int) -> int:
+        """Return the index of the unique text of a network; there are 3,969."""
+        return int(unique_text(self.architecture(index)), 3)
+
+    def traits(self, architecture: str) -> Mapping[str, float]:
+        """Return the class of a network, which is the index of its representative."""
+        return {"isomorphism_class": int(unique_text(architecture), 3)}
+
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""
         return Network(architecture, task.num_classes)

@@ -132,7 +132,7 @@ class Space(ABC):
         return {}
 
     def representative(self, index: int) -> int:
-        """Return the lowest index of the networks that are one function, but for their initial weights.
+        """Return one index for all networks that are one function, but for the values of their weights.
 
         It is the index itself if the space knows of no such classes.
         """

@@ -8,11 +8,15 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+from hypothesis import settings
 
 SHARED = Path(__file__).parents[2] / "shared"
 
 # The study gives every worker one thread; tests compare with it to the last digit.
 torch.set_num_threads(1)
+# A deadline is a timing, which a busy machine fails.
+settings.register_profile("zcbench", deadline=None)
+settings.load_profile("zcbench")
 os.environ["WANDB_MODE"] = "offline"
 os.environ["WANDB_SILENT"] = "true"
 

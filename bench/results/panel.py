@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,12 +87,14 @@ class Sample:
         truth: Accuracies of the networks `(n,)`, finite.
         weights: `(resamples, n)`, multiplicities.
         panels: Scores, by proxy and batch size.
+        classes: Class of every network, empty if the space knows of no classes.
     """
 
     networks: tuple[str, ...]
     truth: Vector
     weights: Matrix
     panels: tuple[Panel, ...]
+    classes: tuple[int, ...] = ()
 
     @functools.cached_property
     def measured(self) -> list[Measured]:
@@ -138,8 +141,9 @@ def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
         )
     panels.sort(key=lambda panel: (panel.proxy, panel.batch_size))
     networks = tuple(name for name, keep in zip(recipe.architectures, known, strict=True) if keep)
-    weights = resamples(len(known), recipe.resamples)[:, known]
-    return Sample(networks, recipe.values[known], weights, tuple(panels))
+    weights = resamples(len(known), recipe.resamples, classes=recipe.classes or None)[:, known]
+    classes = tuple(itertools.compress(recipe.classes, known))
+    return Sample(networks, recipe.values[known], weights, tuple(panels), classes)
 
 
 def union(samples: Sequence[Sample]) -> Sample:
@@ -170,7 +174,11 @@ def union(samples: Sequence[Sample]) -> Sample:
     panels = [_joined(list(group), len(networks)) for _, group in groupby(sorted(pieces, key=of), key=of)]
     count = max(len(sample.weights) for sample in samples)
     values = np.asarray([truth[network] for network in networks], dtype=np.float64)
-    return Sample(networks, values, resamples(len(networks), count), tuple(panels))
+    labels = {
+        network: label for sample in samples for network, label in zip(sample.networks, sample.classes, strict=False)
+    }
+    classes = tuple(labels[network] for network in networks) if labels else ()
+    return Sample(networks, values, resamples(len(networks), count, classes=classes or None), tuple(panels), classes)
 
 
 def _joined(pieces: Sequence[tuple[Panel, NDArray[np.intp]]], n: int) -> Panel:

@@ -185,7 +185,7 @@ def compare(
     rtol = RTOL["float64" if "float64" in recipe.device else "float32"] if rtol is None else rtol
     here = environment()
     foreign = [name for name in _PINNED if document["recipe"]["environment"].get(name) != here[name]]
-    weights = resamples(len(recipe.accuracies), 1000)
+    weights = resamples(len(recipe.accuracies), 1000, classes=recipe.classes or None)
     kept: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for score in document["scores"]:
         kept.setdefault((score["proxy"], score["batch_size"]), []).append(score)

@@ -13,6 +13,7 @@ products.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,8 +21,21 @@ from .coefficients import check
 from .ranks import WHOLE, Buckets, Matrix, Small, Vector, signs
 
 
-def resamples(n: int, count: int = 1000, seed: int = 0) -> Matrix:
-    """Draw bootstrap resamples as multiplicities `(count, n)`; each row sums to n."""
+def resamples(n: int, count: int = 1000, seed: int = 0, classes: Sequence[int] | None = None) -> Matrix:
+    """Draw bootstrap resamples as multiplicities `(count, n)`.
+
+    Args:
+        n: Number of networks.
+        count: Number of resamples.
+        seed: Seed of the draws.
+        classes: Class of every network `(n,)`. Networks of one class are one function, and are drawn together: a
+            resample draws as many classes as there are. Without it, every network is a class of its own, and each row
+            sums to n.
+    """
+    if classes is not None:
+        first: dict[int, int] = {}
+        of = [first.setdefault(label, len(first)) for label in classes]
+        return resamples(len(first), count, seed)[:, of]
     # RandomState's stream is frozen for good; the newer generators may change with numpy.
     draw = np.random.RandomState(seed).randint(n, size=(count, n)) if n else np.zeros((count, 0), dtype=np.intp)
     weights = np.empty((count, n))

@@ -60,6 +60,8 @@ class Recipe:
         aggregates: Names of the aggregates, whose scores are computed from those of the proxies.
         resamples: Number of bootstrap resamples for the intervals; 0 for a census, which has no intervals.
         batch_sizes: Batch sizes of the configuration; empty for the batch size of the protocol of each proxy.
+        classes: Class of every network, in the order of the sample; networks of one class are one function. Empty if
+            the space knows of no classes.
         content: Digest of the user's own code behind a score, by proxy; proxies without such code are left out.
     """
 
@@ -78,6 +80,7 @@ class Recipe:
     aggregates: tuple[str, ...]
     batch_sizes: tuple[int, ...]
     resamples: int
+    classes: tuple[int, ...] = ()
     content: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -145,7 +148,14 @@ def from_document(document: Mapping[str, Any], where: str) -> Recipe:
         ResultsError: A part is missing or of another kind.
     """
     try:
-        values = {each.name: document[each.name] for each in dataclasses.fields(Recipe) if each.name != "content"}
+        values = {
+            each.name: document[each.name]
+            for each in dataclasses.fields(Recipe)
+            if each.name not in {"content", "classes"}
+        }
+        values["classes"] = tuple(map(int, document.get("classes", ())))
+        if values["classes"] and len(values["classes"]) != len(values["accuracies"]):
+            raise ValueError(f"expected a class for each of {len(values['accuracies'])} networks")
         values["content"] = {str(k): str(v) for k, v in document.get("content", {}).items()}
         values["accuracies"] = {str(k): np.nan if v is None else float(v) for k, v in values["accuracies"].items()}
         values["work"] = tuple(Work(int(w["seed"]), int(w["batch_size"]), tuple(w["proxies"])) for w in values["work"])

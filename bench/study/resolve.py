@@ -84,6 +84,13 @@ class Study:
         return wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available())
 
     @property
+    def classes(self) -> tuple[int, ...]:
+        """The class of every network; nothing if the space knows of no classes."""
+        if type(self.space).representative is Space.representative:
+            return ()
+        return tuple(map(self.space.representative, self.indices))
+
+    @property
     def is_census(self) -> bool:
         """Whether the networks are all that the space defines, with an accuracy each: nothing is left to sample."""
         whole = self.space.is_exhaustive and len(self.indices) == self.space.size
@@ -108,6 +115,7 @@ class Study:
             aggregates=tuple(card.name for card in self.aggregates),
             batch_sizes=tuple(listed(self.config.batch_sizes)),
             resamples=0 if self.is_census else self.config.resamples,
+            classes=self.classes,
             content={
                 proxy.name: digest
                 for proxy in self.proxies

@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
@@ -87,8 +87,10 @@ def index(architecture: str) -> int:
 def unique_text(cell: Cell) -> str:
     """Return a cell as an expression in its input, by which the benchmark compares cells; `#` stands for zero.
 
-    Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. The
-    order of the nodes does matter, so a few cells that are the same function have different expressions.
+    Skips vanish, zeros absorb, and the terms of a sum are sorted, so the order of a node's edges does not matter. There
+    are 6,466 expressions. They are no classes of functions. Some functions have several, because zeros are counted, the
+    order of nodes matters, and a pooling of a sum is a sum of poolings. Some expressions stand for several functions,
+    because a node that two edges read is written twice, as two equal nodes are. `function` tells these apart.
     """
     nodes = ["0"]
     edges = iter(cell)
@@ -106,11 +108,80 @@ def unique_text(cell: Cell) -> str:
     return nodes[-1]
 
 
+#: A value as a sum of the convolutions on edges and of the input, each as it is or behind one to three poolings: how
+#: often it has each of them.
+Value = tuple[int, ...]
+#: The convolutions of a function and its input: kind, number of the value that is read, part in every value.
+Function = tuple[tuple[str, int, tuple[Value, ...]], ...]
+
+_POOLINGS = 3  # on a path, at most
+_INPUT: Value = (0,) * len(EDGES) * (1 + _POOLINGS) + (1, *(0,) * _POOLINGS)
+
+
+def function(cell: Cell) -> Function:
+    """Return what two cells share if and only if they are one function of the input, but for the values of weights.
+
+    A skip gives the sum of its source, and so does a pooling, behind one pooling more, because it is linear and has no
+    weights. So the output and every value that a convolution reads are sums of convolutions and of the input. Nodes
+    with equal sums are one value, and what the output does not need is left out. Of the orders of the inner values, the
+    one with the least result counts.
+    """
+    values = [_INPUT, *_inner_values(cell[:3])]
+    values.append(_value(3, cell, values))
+    needed: list[int] = []
+    waiting = [3]
+    while waiting:
+        for place, part in enumerate(_parts(values[waiting.pop()])[:-1]):
+            if any(part) and place not in needed:
+                needed.append(place)
+                waiting.append(EDGES[place][0])
+    inner = {values[EDGES[place][0]] for place in needed} - {_INPUT}
+    found = []
+    for order in itertools.permutations(inner):
+        number = {_INPUT: 0} | {value: at for at, value in enumerate(order, start=1)}
+        parts = list(zip(*map(_parts, (values[3], *order)), strict=True))
+        rows = [(cell[place], number[values[EDGES[place][0]]], parts[place]) for place in needed]
+        found.append(tuple(sorted([*rows, ("input", 0, parts[-1])])))
+    return min(found)
+
+
+def _parts(value: Value) -> list[Value]:
+    """Return how often a value has each convolution, and the input, as it is and behind poolings."""
+    return [value[start : start + 1 + _POOLINGS] for start in range(0, len(_INPUT), 1 + _POOLINGS)]
+
+
+def _value(node: int, cell: Cell, values: Sequence[Value]) -> Value:
+    total = [0] * len(_INPUT)
+    for place, (source, target) in enumerate(EDGES[: len(cell)]):
+        given = values[source] if target == node and cell[place] != "none" else ()
+        if not any(given):
+            continue
+        if cell[place] == "avg_pool_3x3":
+            given = (0, *given[:-1])  # what is behind three poolings is the output
+        if cell[place] in {"avg_pool_3x3", "skip_connect"}:
+            total = [a + b for a, b in zip(total, given, strict=True)]
+        else:
+            total[place * (1 + _POOLINGS)] += 1
+    return tuple(total)
+
+
+@functools.cache
+def _inner_values(cell: Cell) -> tuple[Value, Value]:
+    first = _value(1, cell, [_INPUT])
+    return first, _value(2, cell, [_INPUT, first])
+
+
 @functools.cache
 def isomorphism_classes() -> tuple[int, ...]:
-    """Return for every index its class: the lowest index with the same unique text. There are 6,466 classes."""
-    first: dict[str, int] = {}
-    return tuple(first.setdefault(unique_text(cell), index) for index, cell in enumerate(cells()))
+    """Return for every index that of the first cell with the same function; there are 5,044 classes.
+
+    Cells without an unreachable operation come first, because such an operation counts for the size of a network.
+    """
+    forms = [function(cell) for cell in cells()]
+    first: dict[Function, int] = {}
+    for index in sorted(range(SIZE), key=lambda index: has_unreachable(cells()[index])):
+        first.setdefault(forms[index], index)
+    return tuple(first[form] for form in forms)
 
 
 def reaches_output(cell: Cell) -> bool:

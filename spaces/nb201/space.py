@@ -42,7 +42,8 @@ class NasBench201(Space):
     def traits(self, architecture: str) -> Mapping[str, float]:
         """Return the number of convolutions of a cell, its class, and whether it has an unreachable operation.
 
-        The class is the lowest index in it. An operation is unreachable if it lies on no path from input to output.
+        The class is the index of its representative. An operation is unreachable if it lies on no path from input to
+        output.
         """
         cell = parse(architecture)
         return {
@@ -52,7 +53,7 @@ class NasBench201(Space):
         }
 
     def representative(self, index: int) -> int:
-        """Return the lowest index with the same unique text; there are 6,466 classes."""
+        """Return the first index with the same function; there are 5,044. An unreachable operation is avoided."""
         return isomorphism_classes()[self.check_index(index)]
 
     def sizes_of(self, architecture: str, task: Task) -> Sizes:

@@ -69,6 +69,13 @@ def test_unique_text_is_the_same_function() -> None:
         )
 
 
+def test_the_class_is_the_index_of_the_unique_text() -> None:
+    assert len({SPACE.representative(index) for index in range(SPACE.size)}) == 3969
+    index = SPACE.index("02001010")
+    assert SPACE.architecture(SPACE.representative(index)) == unique_text("02001010") == "02010010"
+    assert SPACE.traits("02001010") == {"isomorphism_class": SPACE.index("02010010")}
+
+
 def test_unique_text_is_its_own() -> None:
     assert {unique_text(unique_text(text)) for text in TEXTS} == {unique_text(text) for text in TEXTS}
     with pytest.raises(ArchitectureError, match="expected 8 digits"):

@@ -96,8 +96,8 @@ def test_a_class_has_the_scores_of_its_representative(tmp_path: Path) -> None:
 
 
 def test_a_space_without_classes_has_no_representatives(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nb_macro knows of no classes of equal networks"):
-        resolve(config(tmp_path, space="nb_macro", accuracy="default", representatives=True))
+    with pytest.raises(ConfigError, match="nats_sss knows of no classes of equal networks"):
+        resolve(config(tmp_path, space="nats_sss", accuracy="default", representatives=True))
 
 
 def test_float64_is_another_score_of_nearly_the_same_value(reference: pd.DataFrame, tmp_path: Path) -> None:

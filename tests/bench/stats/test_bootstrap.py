@@ -67,7 +67,7 @@ def test_bootstrap_equals_scipy_on_resamples_written_out(
 
 @pytest.mark.parametrize(("draws", "scipys"), BOOTSTRAPS)
 @given(VALUES, st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_bootstrap_equals_scipy_on_any(draws: Any, scipys: Any, values: tuple[Vector, Vector], seed: int) -> None:
     weights = resamples(len(values[0]), 5, seed)
     expected = [reference(scipys, *(np.repeat(v, w.astype(int)) for v in values)) for w in weights]
@@ -102,6 +102,33 @@ def test_resamples_sum_to_n(n: int, count: int, seed: int) -> None:
     assert weights.min() >= 0
     assert (weights.sum(1) == n).all()
     assert (weights == resamples(n, count, seed)).all()
+
+
+def test_a_class_is_drawn_as_one() -> None:
+    classes = [7, 3, 7, 9, 3, 7]
+    weights = resamples(6, 50, seed=3, classes=classes)
+    assert (weights[:, [0, 1, 3]] == resamples(3, 50, seed=3)).all()  # classes are numbered as they come
+    assert (weights == weights[:, [0, 1, 0, 3, 1, 0]]).all()
+    assert (resamples(6, 50, seed=3, classes=range(6)) == resamples(6, 50, seed=3)).all()
+
+
+def test_intervals_by_class_cover_where_those_by_network_do_not() -> None:
+    """200 samples of 50 classes with one to six equal networks each; Kendall's tau of a normal pair is known.
+
+    In 1,000 samples, 95 % of the intervals by class covered it, and 63 % of those by network.
+    """
+    generator, correlation = np.random.RandomState(0), 0.7
+    tau = 2 / math.pi * math.asin(correlation)
+    covered = np.zeros(2)
+    for seed in range(200):
+        truth, noise = generator.normal(size=(2, 50))
+        classes = np.repeat(np.arange(50), generator.randint(1, 7, size=50))
+        x, y = truth[classes], (correlation * truth + math.sqrt(1 - correlation**2) * noise)[classes]
+        for place, labels in enumerate((classes.tolist(), None)):
+            low, high = interval(bootstrap_kendall(x, y, resamples(len(x), 200, seed, labels)))
+            covered[place] += low <= tau <= high
+    assert 0.92 <= covered[0] / 200 <= 0.98
+    assert covered[1] / 200 < 0.7
 
 
 def test_resamples_stay_for_good() -> None:
@@ -154,7 +181,7 @@ def test_bootstrap_of_uneven_buckets(shape: str) -> None:
 
 
 @given(VALUES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_bootstrap_is_symmetric(values: tuple[Vector, Vector]) -> None:
     x, y = values
     small = by_network(resamples(len(x), 5), len(x))

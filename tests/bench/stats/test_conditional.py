@@ -90,7 +90,7 @@ def test_partial_by_hand() -> None:
 
 
 @given_any(VALUES, st.sampled_from([lambda v: v**3, lambda v: -2 * v + 1, np.exp]))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_partial_does_not_look_at_the_scale_of_the_covariate(values: Any, monotone: Any) -> None:
     x, y, z = values
     overall, none = coefficients(x[:, None], y), resamples(len(x), 0)

@@ -127,7 +127,7 @@ def test_lower_is_better_changes_only_the_top_by_score() -> None:
 
 
 @given(VALUES, st.sampled_from([lambda v: v**3, lambda v: 3 * v - 7, np.exp, lambda v: v / 1e6]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_correlate_only_looks_at_the_order(values: tuple[Vector, Vector], monotone: Any) -> None:
     scores, truth = values
     weights = resamples(len(truth), 20)
@@ -137,7 +137,7 @@ def test_correlate_only_looks_at_the_order(values: tuple[Vector, Vector], monoto
 
 
 @given(VALUES, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_correlate_does_not_depend_on_the_order_of_networks(values: tuple[Vector, Vector], random: Any) -> None:
     n = len(values[0])
     # The top breaks ties by position, so only distinct values leave it alone.
@@ -149,7 +149,7 @@ def test_correlate_does_not_depend_on_the_order_of_networks(values: tuple[Vector
 
 
 @given(VALUES, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_ties_do_not_depend_on_the_order_of_networks(values: tuple[Vector, Vector], random: Any) -> None:
     scores, truth = values
     order = random.sample(range(len(truth)), len(truth))

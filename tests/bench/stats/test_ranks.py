@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from zcbench.bench.stats.ranks import concordance
@@ -21,7 +21,6 @@ def draw(n: int, levels: int | None, seed: int) -> Vector:
 
 
 @given(VALUES)
-@settings(deadline=None)
 def test_concordance_equals_its_definition(values: tuple[Vector, Vector]) -> None:
     signs = [np.sign(np.subtract.outer(v, v)) for v in values]
     assert concordance(*values).tolist() == (signs[0] * signs[1]).sum(1).tolist()

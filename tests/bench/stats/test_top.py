@@ -117,7 +117,6 @@ def test_curves_equal_their_definitions(
 
 
 @given(VALUES, st.sampled_from([(0.1,), (0.05, 0.5), (0.3, 0.3, 1.0)]), st.booleans())
-@settings(deadline=None)
 def test_coefficients_among_any_top(values: tuple[Vector, Vector], shares: tuple[float, ...], higher: bool) -> None:
     x, y = values
     found = tops(x[:, None], y, shares, higher_is_better=higher)
@@ -166,7 +165,7 @@ def test_perfect_scores() -> None:
 
 
 @given(VALUES, st.sampled_from([lambda v: v**3, lambda v: 3 * v - 7, np.exp]))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_curves_only_look_at_the_order_of_scores(values: tuple[Vector, Vector], monotone: Any) -> None:
     x, y = values
     plain, turned = tops(x[:, None], y), tops(-monotone(x)[:, None], y, higher_is_better=False)

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Callable
+import itertools
+import math
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,17 @@ from torch import nn
 from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ArchitectureError, ConfigError
 from zcbench.spaces import SPACES
-from zcbench.spaces.nb201.network import OPERATIONS, Cell, isomorphism_classes, parse, reaches_output, text, unique_text
+from zcbench.spaces.nb201.network import (
+    EDGES,
+    OPERATIONS,
+    Cell,
+    has_unreachable,
+    isomorphism_classes,
+    parse,
+    reaches_output,
+    text,
+    unique_text,
+)
 
 SPACE = SPACES["nb201"](None)
 TABLES = Path(__file__).parents[3].parent / "shared" / "data" / "tables" / "nb201"
@@ -67,14 +80,81 @@ def test_every_row_of_the_official_table_agrees() -> None:
     assert [row["UniqueString"] for row in table] == [unique_text(parse(architecture)) for architecture in TEXTS]
 
 
+def test_unique_texts_equal_the_reference() -> None:
+    first: dict[str, int] = {}
+    found = [first.setdefault(unique_text(parse(text)), index) for index, text in enumerate(TEXTS)]
+    assert len(first) == 6466
+    assert [int(row["isomorph_of"]) for row in rows("nb201_core.csv")] == found
+
+
 def test_isomorphism_classes() -> None:
     classes = isomorphism_classes()
-    assert len(set(classes)) == 6466
-    assert all(first <= index and classes[first] == first for index, first in enumerate(classes))
+    assert len(set(classes)) == 5044
+    assert all(classes[first] == first for first in classes)
+    assert classes[69] == classes[9722]  # they differ in the order of nodes, and the official texts differ too
+    assert [SPACE.representative(index) for index in (69, 9722, 15_624)] == [classes[69], classes[69], classes[15_624]]
 
 
-def test_isomorphism_classes_equal_the_reference() -> None:
-    assert [int(row["isomorph_of"]) for row in rows("nb201_core.csv")] == list(isomorphism_classes())
+def test_networks_of_a_class_have_one_size_but_for_unreachable_operations() -> None:
+    sizes: dict[int, set[tuple[int, int]]] = {}
+    for index, label in enumerate(isomorphism_classes()):
+        if not has_unreachable(parse(TEXTS[index])):
+            sizes.setdefault(label, set()).add(tuple(SPACE.sizes_of(TEXTS[index], TASKS["cifar10"])))
+    assert {len(of) for of in sizes.values()} == {1}
+    assert len(sizes) == 5044  # every representative is without one
+
+
+def value(cell: Cell, weights: Sequence[float], x: float) -> float:
+    """Return a cell as a function of numbers: a convolution is a sine with a weight, a pooling is linear."""
+    nodes = [x]
+    for node in (1, 2, 3):
+        total = 0.0
+        for (source, target), kind, weight in zip(EDGES, cell, weights, strict=True):
+            if target == node and kind != "none":
+                given = nodes[source]
+                of = {
+                    "skip_connect": given,
+                    "avg_pool_3x3": 0.7 * given,
+                    "nor_conv_3x3": math.sin(weight * given),
+                    "nor_conv_1x1": math.sin((2 + weight) * given),
+                }
+                total += of[kind]
+        nodes.append(total)
+    return nodes[-1]
+
+
+def are_one_function(a: Cell, b: Cell) -> bool:
+    """Tell whether some order of the weights makes two cells equal."""
+    draw = random.Random(0)
+    weights = [draw.uniform(0.5, 1.5) for _ in EDGES]
+    expected = [value(a, weights, x) for x in (0.3, -1.1, 2.0)]
+    return any(
+        [value(b, order, x) for x in (0.3, -1.1, 2.0)] == pytest.approx(expected, abs=1e-12)
+        for order in itertools.permutations(weights)
+    )
+
+
+def test_a_class_is_one_function_and_two_classes_are_two() -> None:
+    draw = random.Random(1)
+    classes = isomorphism_classes()
+    members: dict[int, list[int]] = {}
+    texts: dict[str, set[int]] = {}
+    for index, label in enumerate(classes):
+        members.setdefault(label, []).append(index)
+        texts.setdefault(unique_text(parse(TEXTS[index])), set()).add(label)
+    for label in draw.sample([label for label, of in members.items() if len(of) > 1], 25):
+        a, b = draw.sample(members[label], 2)
+        assert are_one_function(parse(TEXTS[a]), parse(TEXTS[b])), (TEXTS[a], TEXTS[b])
+    sizes: dict[tuple[int, int], list[int]] = {}
+    for label in members:
+        sizes.setdefault(tuple(SPACE.sizes_of(TEXTS[label], TASKS["cifar10"])), []).append(label)
+    for labels in draw.choices([of for of in sizes.values() if len(of) > 1], k=25):
+        a, b = draw.sample(labels, 2)
+        assert not are_one_function(parse(TEXTS[a]), parse(TEXTS[b])), (TEXTS[a], TEXTS[b])
+    # The official texts take these for one function.
+    for labels in draw.sample([sorted(of) for of in texts.values() if len(of) > 1], 25):
+        a, b = labels[:2]
+        assert not are_one_function(parse(TEXTS[a]), parse(TEXTS[b])), (TEXTS[a], TEXTS[b])
 
 
 def test_sizes_equal_the_reference() -> None:
