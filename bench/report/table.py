@@ -42,6 +42,7 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         caption=f"{first.accuracy}: {label}\n"
         f"τ top: among the top 10 % by accuracy | by score; ms: per network, alone, on {first.device}"
         + "".join(f"\n{pool}" for pool in pools)
+        + "\nof networks that are one function, one was scored" * ("representatives" in first.protocol)
         + "\na census of the space: nothing is left to sample, so there are no intervals" * first.census,
         box=box.SIMPLE_HEAD,
         pad_edge=False,

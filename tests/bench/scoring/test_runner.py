@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from zcbench.bench.report.table import terminal
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.parts import KEY
 from zcbench.bench.scoring.runner import missing, run
@@ -87,6 +88,8 @@ def test_a_class_has_the_scores_of_its_representative(tmp_path: Path) -> None:
     found = scores(asked_for)
     assert set(found["protocol"]) == {"2 representatives"}
     assert missing(study, Store(study.out)) == []
+    rankings = summarise(study.recipe, select(Store(study.out), study.recipe))
+    assert "of networks that are one function, one was scored" in str(terminal(rankings, "").caption)
     batch = study.batches[2, 0]
     x = batch.x.contiguous(memory_format=space.memory_format)
     for name in [name for name, first in of.items() if name != first][:3]:
