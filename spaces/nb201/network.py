@@ -145,9 +145,10 @@ def function(cell: Cell) -> Function:
     return min(found)
 
 
-def _parts(value: Value) -> list[Value]:
+@functools.cache
+def _parts(value: Value) -> tuple[Value, ...]:
     """Return how often a value has each convolution, and the input, as it is and behind poolings."""
-    return [value[start : start + 1 + _POOLINGS] for start in range(0, len(_INPUT), 1 + _POOLINGS)]
+    return tuple(value[start : start + 1 + _POOLINGS] for start in range(0, len(_INPUT), 1 + _POOLINGS))
 
 
 def _value(node: int, cell: Cell, values: Sequence[Value]) -> Value:
