@@ -20,7 +20,7 @@ def grasp(layers: Layers = reads(CURVATURE)) -> float:
     those weights, and H its Hessian. Batch norm is in train mode, and the temperature is 1.
 
     Deviation: the authors differentiate $g^\top \nabla_\theta L$. Here H g is the gradient of the derivative of the
-    loss along g, wherever the operations of the network allow it: the same value, with other round-off, in half of the
-    time. It takes about four forward-backwards, of which the gradient is one.
+    loss along g, wherever the operations of the network allow it: the same value, with other round-off, in less time.
+    It takes four to five forward-backwards, of which the gradient is one.
     """
     return -sum(float((weight * product).sum()) for weight, product in layers)

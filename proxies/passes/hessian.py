@@ -28,7 +28,7 @@ class HessianProduct(Gradients):
 
     A forward pass carries the tangents along g beside the activations, and a backward pass differentiates what comes
     out. Together they cost about three forward-backwards. Where an operation has no tangents, the product is the
-    gradient of $g^\top \nabla_\theta L$, by a backward pass that can be differentiated; that costs four to eight.
+    gradient of $g^\top \nabla_\theta L$, by a backward pass that can be differentiated; that costs five to eight.
     """
 
     @property
