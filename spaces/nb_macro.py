@@ -152,6 +152,9 @@ class NasBenchMacro(Space):
     is_exhaustive = True
     size = 3**_LAYERS
     paper = "Su et al., Prioritized Architecture Sampling with Monto-Carlo Tree Search, CVPR 2021"
+    trainings: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+        "cifar10": {"test-mean": ("test-run-1", "test-run-2", "test-run-3")}
+    }
     truths: Mapping[str, Mapping[str, str]] = {
         "cifar10": {
             "test-mean": f"test accuracy, mean over three trainings ({_FILE})",

@@ -62,6 +62,9 @@ class Space(ABC):
     #: Whether the indices are every network that the space defines, and no list or sample of them. A study of all
     #: networks is a census then: its coefficients have no sampling error, and no interval.
     is_exhaustive: bool = False
+    #: Names of the single trainings that an accuracy is the mean of, by task and accuracy. They say what a second
+    #: training of the same networks would rank.
+    trainings: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_folder(folder)

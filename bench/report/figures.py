@@ -17,9 +17,10 @@ import numpy as np
 from ...atomic import write_atomically
 from ...errors import ResultsError
 from ..results.ablation import Ablation, Seed, Spread
+from ..results.overview import Leaderboard
 from ..results.panel import Panel
 from ..results.ranking import CUTS
-from ..results.standing import BASELINES, Leaderboard, Standing
+from ..results.standing import BASELINES, Standing
 from ..stats.ranks import Matrix
 from ..stats.top import Tops
 from .numbers import number

@@ -19,9 +19,10 @@ from ...errors import ResultsError, one_line
 from ...progress import Progress
 from ..results.ablation import ablate, drawn_by_seed
 from ..results.board import Board, boards, from_record
+from ..results.overview import Leaderboard, overview
 from ..results.pairs import across
 from ..results.panel import union
-from ..results.standing import Leaderboard, Standing, stand
+from ..results.standing import Standing, stand
 from ..scoring.parts import COLUMNS, KEY
 from ..scoring.questions import rows_in
 from ..scoring.store import Store
@@ -33,6 +34,7 @@ from .table import as_csv, as_markdown
 _SCORES, _BOARDS, _FIGURES = "scores.parquet", "boards.json", "figures"
 #: Tables that the folder may have; a table without rows is not written.
 _TABLES = (
+    "overview.csv",
     "leaderboard.csv",
     "curves.csv",
     "differences.csv",
@@ -48,8 +50,8 @@ _TEXTS = ("leaderboard.md", "ablation.md", "index.html")
 def write(results: Path, out: Path) -> list[Standing]:
     """Rank the boards of a results folder, and write tables, a page, figures, and the scores behind them.
 
-    Always written: `index.html`, `leaderboard.md`, `leaderboard.csv`, `curves.csv`, `differences.csv` and
-    `agreement.csv`. Written where boards share networks: `transfer.csv`. Written where a study has several seeds or
+    Always written: `index.html`, `leaderboard.md`, `overview.csv`, `leaderboard.csv`, `curves.csv`, `differences.csv`
+    and `agreement.csv`. Written where boards share networks: `transfer.csv`. Written where a study has several seeds or
     batch sizes: `ablation.csv`, `ablation.md`, `seeds.csv` and `trends.csv`. Written if matplotlib is installed:
     `figures/`. `verify` makes the tables again from `scores.parquet` and `boards.json`. Equal scores give equal bytes.
     Files of an earlier call that this call does not write are removed.
@@ -146,16 +148,24 @@ def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard
     ablations = [s.ablation for s in standings if s.ablation]
     ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]
     agreements, transfers = across([(s.board, s.sample) for s in standings])
-    return Leaderboard(standings, ablations, agreements, transfers)
+    return Leaderboard(standings, overview(standings), ablations, agreements, transfers)
 
 
 def _tables(made: Leaderboard) -> dict[str, str]:
     """Return the tables that have rows, by name."""
     records: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+    records["overview.csv"] = [row.flat() for row in made.overall]
     for s in made.standings:
         who = s.board.identity()
-        for ranking, detail in zip(s.rankings, s.details, strict=True):
-            records["leaderboard.csv"].append(ranking.flat() | {"board": s.board.name} | who | detail.flat())
+        ceilings = {
+            f"ceiling_{name}": None if of is None else of.rho
+            for name, of in (("rho", s.ceiling), ("rho_top_accuracy", s.top_ceiling))
+        }
+        for ranking, place, detail in zip(s.rankings, s.places, s.details, strict=True):
+            ranks = {"rank": place.rank, "rank_low": place.low, "rank_high": place.high} if place else {}
+            records["leaderboard.csv"].append(
+                ranking.flat() | ranks | ceilings | {"board": s.board.name} | who | detail.flat()
+            )
             of = who | {"proxy": ranking.proxy, "batch_size": ranking.batch_size}
             records["curves.csv"] += [of | point for point in detail.points()]
         for family, comparison in s.comparisons:

@@ -10,8 +10,9 @@ import jinja2
 import numpy as np
 
 from ..results.board import Board
+from ..results.overview import Leaderboard
 from ..results.pairs import Agreed, Comparison
-from ..results.standing import BASELINES, Leaderboard, Standing
+from ..results.standing import BASELINES, Standing
 from .figures import Drawing, inline
 from .numbers import number, percent, significant
 from .published import published

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from ..stats.coefficients import over_seeds, pearson, tied, weighted_kendall
 from ..stats.conditional import Conditional, among, given, representatives, within
 from ..stats.correlation import Correlation, correlate
 from ..stats.ranks import Matrix
-from ..stats.top import Tops, choose, tops
+from ..stats.top import FEWEST, Tops, choose, tops
 from ..study.recipe import Recipe
 from .aggregates import pooled
 from .panel import Measured, Sample, by_panel, of_recipe
@@ -44,6 +45,7 @@ class Ranking:
         failures: Number of scores with each status other than ok.
         ms: Median milliseconds per network if the proxy runs alone: shared passes are counted in full.
         pool: Networks that an aggregate ranked; empty for a proxy that scores each network by itself.
+        higher_is_better: Whether the highest scores are the top.
     """
 
     space: str
@@ -62,7 +64,13 @@ class Ranking:
     failures: dict[str, int]
     ms: float
     pool: str
+    higher_is_better: bool
     correlation: Correlation
+
+    @property
+    def claimed_tau(self) -> float:
+        """Kendall's tau-b, positive where the proxy ranks as it claims."""
+        return self.correlation.tau if self.higher_is_better else -self.correlation.tau
 
     def flat(self) -> dict[str, Any]:
         """Return one level of plain values, for CSV and JSON."""
@@ -107,12 +115,12 @@ def with_aggregates(rows: pd.DataFrame, recipe: Recipe, where: str) -> pd.DataFr
 
 
 def summarise(recipe: Recipe, rows: pd.DataFrame) -> list[Ranking]:
-    """Correlate every proxy with the accuracies of the recipe; the best Spearman comes first."""
+    """Correlate every proxy with the accuracies of the recipe; the best Kendall's tau comes first."""
     return rank(recipe, rows, of_recipe(recipe, rows))
 
 
 def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
-    """Return the rankings of a sample, the best Spearman first.
+    """Return the rankings of a sample, the best Kendall's tau first.
 
     Args:
         recipe: Recipe of the scores.
@@ -143,12 +151,22 @@ def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
                 failures={str(name): int(count) for name, count in status.items() if name != "ok"},
                 ms=float(1000 * group["wall_s"].median()),
                 pool=", ".join(dict.fromkeys(group["pool"])),
-                correlation=correlate(
-                    panel.scores, sample.truth, sample.weights, higher_is_better=panel.higher_is_better, seeds=m
+                higher_is_better=panel.higher_is_better,
+                correlation=_said(
+                    correlate(
+                        panel.scores, sample.truth, sample.weights, higher_is_better=panel.higher_is_better, seeds=m
+                    )
                 ),
             )
         )
-    return sorted(rankings, key=lambda r: (-np.nan_to_num(r.correlation.rho, nan=-2), r.proxy, r.batch_size))
+    return sorted(rankings, key=lambda r: (-np.nan_to_num(r.claimed_tau, nan=-2), r.proxy, r.batch_size))
+
+
+def _said(correlation: Correlation) -> Correlation:
+    """Return a correlation, without coefficients if it is of fewer than `FEWEST` networks."""
+    if correlation.n >= FEWEST:
+        return correlation
+    return Correlation(**dict.fromkeys(vars(correlation), math.nan) | {"n": correlation.n})
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ..study.resolve import Study
 from .asked import asked, workers
 from .leases import Leases
 from .parts import LONGEST_TEXT, Row
-from .sizes import sizes_of
+from .sizes import sizes_of, trainings_of
 from .store import Store
 
 #: Seconds between two looks at the networks that other runs have.
@@ -98,7 +98,7 @@ def run(study: Study) -> None:
         "complete": not lacking,
         "config": dataclasses.asdict(study.config),
         "recipe": study.recipe.document(),
-        "sizes": {name: without_nan(values) for name, values in sizes.items()},
+        "sizes": {name: without_nan(values) for name, values in (sizes | trainings_of(study)).items()},
         "environment": environment(),
     }
     name = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...engine import Limits, Workers
+from ...errors import DataFileError
 from ...progress import Progress
 from ...spaces import Space
 from ..study.resolve import Study
@@ -43,6 +44,22 @@ def sizes_of(study: Study) -> dict[str, list[float]]:
         "macs": [known[name][1] for name in names],
         **{trait: [of[trait] for of in own] for trait in own[0]},
     }
+
+
+def trainings_of(study: Study) -> dict[str, list[float]]:
+    """Return the accuracies of the single trainings behind the accuracy of the study; NaN where a network has fewer.
+
+    Nothing if the space has no such files, or they are not in the data folder.
+    """
+    task, which = study.recipe.truth.split("/", 1)
+    found = {}
+    for number, name in enumerate(study.space.trainings.get(task, {}).get(which, ()), start=1):
+        try:
+            values = study.space.truth(task, name).values
+        except DataFileError:
+            return {}
+        found[f"training {number}"] = [float(values[index]) for index in study.indices]
+    return found
 
 
 def _sizes(architecture: str) -> tuple[float, float]:

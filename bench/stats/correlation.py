@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from .bootstrap import bootstrap, by_network, interval
 from .coefficients import finite_columns, mean_over_seeds, over_seeds, rho_and_tau
-from .ranks import Matrix, Vector
-from .top import top
+from .ranks import WHOLE, Matrix, Vector
+from .top import among_top, inside, size
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,25 @@ class Coefficients:
 class Correlation(Coefficients):
     """How well scores rank: both coefficients, and the top of the ranking.
 
+    A coefficient of the top is NaN if the top has fewer than ten networks. Its interval is over resamples of all
+    networks, each with a top of its own.
+
     Attributes:
         rho_top_accuracy: Spearman among the 10 % most accurate networks.
-        tau_top_accuracy: Kendall's tau-b among the 10 % most accurate networks.
+        tau_top_accuracy: Kendall's tau-b among them, with its interval.
         rho_top_score: Spearman among the 10 % with the highest scores.
-        tau_top_score: Kendall's tau-b among the 10 % with the highest scores.
+        tau_top_score: Kendall's tau-b among them, with its interval.
         top_overlap: Share of the 10 % most accurate networks that are among the 10 % with the highest scores.
     """
 
     rho_top_accuracy: float
     tau_top_accuracy: float
+    tau_top_accuracy_low: float
+    tau_top_accuracy_high: float
     rho_top_score: float
     tau_top_score: float
+    tau_top_score_low: float
+    tau_top_score_high: float
     top_overlap: float
 
 
@@ -128,17 +135,26 @@ def correlate(
     """
     seeds = correlate_seeds(scores, truth, weights) if seeds is None else seeds
     rho, tau = map(float, mean_over_seeds(np.column_stack([seeds.rho, seeds.tau])))
-    tops = over_seeds(lambda x, y: _top(x, y, x if higher_is_better else -x), scores, truth).tolist()
     n = int(np.isfinite(scores).any(1).sum())
-    return Correlation(n, rho, *seeds.interval("rho"), tau, *seeds.interval("tau"), *tops)
+    sign = 1 if higher_is_better else -1
+    # The last column has every network once, so it is the sample itself.
+    small = np.concatenate([by_network(weights, len(truth)), np.ones((len(truth), 1), dtype=WHOLE)], axis=1)
+    found = []
+    for x, y, keep in finite_columns(scores, truth):
+        own = small[keep]
+        found.append(np.concatenate([among_top(leading, x, y, own) for leading in (y, sign * x)]))
+    by_accuracy, by_score = (mean_over_seeds(np.stack(found)[:, rows]) for rows in (slice(0, 2), slice(2, 4)))
+    tops: list[float] = []
+    for rhos, taus in (by_accuracy, by_score):
+        tops += [float(rhos[-1]), float(taus[-1]), *interval(taus[:-1])]
+    overlap = over_seeds(lambda x, y: (_overlap(sign * x, y),), scores, truth)
+    return Correlation(n, rho, *seeds.interval("rho"), tau, *seeds.interval("tau"), *tops, float(overlap[0]))
 
 
-def _top(scores: Vector, truth: Vector, oriented: Vector) -> tuple[float, ...]:
-    if not len(scores):
-        return (math.nan,) * 5
-    by_accuracy, by_score = top(truth), top(oriented)
-    return (
-        *rho_and_tau(scores[by_accuracy], truth[by_accuracy]),
-        *rho_and_tau(scores[by_score], truth[by_score]),
-        len(np.intersect1d(by_accuracy, by_score)) / len(by_accuracy),
-    )
+def _overlap(oriented: Vector, truth: Vector) -> float:
+    """Return the share of the 10 % most accurate networks that are among the 10 % with the highest scores."""
+    if not len(truth):
+        return math.nan
+    k = np.asarray([size(len(truth), 0.1)], dtype=np.float64)
+    (a, x), (b, y) = inside(oriented, k), inside(truth, k)
+    return float(a[:, 0].astype(np.float64) @ b[:, 0]) / float(x[0] * y[0] * k[0])

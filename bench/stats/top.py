@@ -1,8 +1,9 @@
 """The top of a ranking: how good the networks are that a proxy would choose, at every cut-off.
 
 There are two tops: the most accurate networks, and the networks with the highest scores. A correlation can have
-different signs in the two, so every name says which top it means. Ties at a cut-off go to the lower index, so nothing
-depends on chance. With many ties the result depends on the order of the networks, so read the share of ties beside it.
+different signs in the two, so every name says which top it means. Networks that are equal at a cut-off share the places
+that are left: each of them counts by its share, and best, nDCG and overlap are the mean over all orders of the equals.
+So nothing depends on the order of the networks.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .bootstrap import bootstrap
 from .coefficients import finite_columns, mean_over_seeds, over_seeds
-from .ranks import Matrix, Vector, above
+from .ranks import WHOLE, Matrix, Small, Vector
 
+#: Fewest networks that a coefficient is said of: that of nine networks has an interval of almost -1 to 1.
+FEWEST = 10
 #: Cut-offs from 1 % to 100 %.
 SHARES = tuple(percent / 100 for percent in range(1, 101))
 
@@ -29,7 +33,54 @@ def size(n: int, share: float) -> int:
 
 def top(values: Vector, share: float = 0.1) -> NDArray[np.intp]:
     """Return the indices of the highest share of values, at least one; ties go to the lower index."""
-    return _descending(values)[: size(len(values), share)]
+    return np.argsort(-values, kind="stable")[: size(len(values), share)]
+
+
+def among_top(leading: Vector, scores: Vector, truth: Vector, weights: Small, share: float = 0.1) -> Matrix:
+    """Return Spearman and Kendall among the highest share of `leading`, of every resample `(2, resamples)`.
+
+    The share is that of the networks of the resample. NaN where this is fewer than `FEWEST` networks.
+
+    Args:
+        leading: `(n,)`, the values by which the top is chosen.
+        scores: `(n,)`, finite.
+        truth: `(n,)`, finite.
+        weights: `(n, resamples)`, from `by_network`.
+        share: Share of the networks.
+    """
+    totals = weights.sum(0, dtype=np.float64)
+    sizes = np.maximum(1, np.ceil(share * totals - 1e-9))
+    shares, _ = inside(leading, sizes, weights)
+    rows = np.flatnonzero(shares.any(1))
+    found = bootstrap(scores[rows], truth[rows], shares[rows])
+    return np.where(sizes >= FEWEST, found, np.nan)
+
+
+def inside(values: Vector, sizes: Vector, weights: Small | None = None) -> tuple[Small, Vector]:
+    """Return how much of each network is among the highest values, for several sizes of the top.
+
+    Equal values at a cut-off share the places that are left.
+
+    Args:
+        values: `(n,)`.
+        sizes: `(columns,)`, how many networks each top has.
+        weights: `(n, columns)`, how often each network is there; once without it.
+
+    Returns:
+        Whole numbers `(n, columns)`, and what to divide each column by `(columns,)`. Coefficients need no division.
+    """
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(values) else order
+    each = np.ones((len(values), 1), dtype=WHOLE) if weights is None else weights[order]
+    groups = np.add.reduceat(each, starts, axis=0, dtype=np.float64)
+    left = np.clip(sizes - (groups.cumsum(0) - groups), 0, groups)
+    cut = (left > 0) & (left < groups)
+    scale: Vector = np.where(cut.any(0), (groups * cut).sum(0), 1)
+    factor = np.where(cut, left, np.where(left > 0, scale, 0))
+    result: Small = np.empty((len(values), len(sizes)), dtype=WHOLE)
+    result[order] = each * np.repeat(factor, np.diff(np.append(starts, len(values))), axis=0)
+    return result, scale
 
 
 @dataclass(frozen=True)
@@ -73,7 +124,8 @@ class Tops:
 def tops(scores: Matrix, truth: Vector, shares: Sequence[float] = SHARES, *, higher_is_better: bool = True) -> Tops:
     """Measure the top of a ranking at every cut-off; scores that are not finite are left out, per seed.
 
-    Coefficients are NaN among fewer than three networks or where a side is constant. Without scores everything is NaN.
+    Coefficients are NaN among fewer than `FEWEST` networks or where a side is constant. Without scores everything is
+    NaN.
 
     Args:
         scores: `(n, seeds)`.
@@ -134,7 +186,7 @@ def choose(scores: Matrix, truth: Vector, k: int, *, higher_is_better: bool = Tr
     rows = []
     for x, y, keep in finite_columns(scores, truth):
         oriented = x if higher_is_better else -x
-        best = float(y[_descending(oriented)[:k]].max()) if len(x) else math.nan
+        best = float(_best(oriented, y, np.asarray([min(k, len(x))]))[0]) if len(x) else math.nan
         winner = int(truth.argmax()) if len(truth) else 0
         rank = percentile = math.nan
         if len(x) and keep[winner]:
@@ -153,76 +205,49 @@ def _curves(scores: Vector, truth: Vector, shares: Vector, best_of_all: float, s
     if not n:
         return np.full((9, len(shares)), np.nan)
     sizes = np.asarray([size(n, share) for share in shares])
-    by_score, by_accuracy = _descending(sign * scores), _descending(truth)
-    place = np.empty((2, n), dtype=np.intp)
-    place[0, by_score] = place[1, by_accuracy] = np.arange(n)
-    inside = np.bincount(place.max(0), minlength=n).cumsum()  # how many are within both tops
-    best = np.maximum.accumulate(truth[by_score])
+    oriented = sign * scores
+    by_score, by_accuracy = inside(oriented, sizes), inside(truth, sizes)
+    both = np.einsum("ij,ij->j", by_score[0], by_accuracy[0], dtype=np.float64)
+    best = _best(oriented, truth, sizes)
     low, high = truth.min(), truth.max()
     # A common factor of all gains cancels; this factor keeps them from overflow.
     percent = np.exp2(truth - high) - np.exp2(-high) if low >= 0 and high <= 100 else np.full(n, np.nan)
-    at = sizes - 1
+    known = sizes >= FEWEST
     return np.stack([
-        inside[at] / sizes,
-        _ndcg(by_score, percent)[at],
-        _ndcg(by_score, truth / 2 - low / 2)[at],
-        best[at],
-        best_of_all - best[at],
-        *_among_first(truth, scores, by_accuracy, sizes),
-        *(sign * values for values in _among_first(sign * scores, truth, by_score, sizes)),
+        both / (by_score[1] * by_accuracy[1] * sizes),
+        _ndcg(oriented, percent)[sizes - 1],
+        _ndcg(oriented, truth / 2 - low / 2)[sizes - 1],
+        best,
+        best_of_all - best,
+        *np.where(known, bootstrap(scores, truth, by_accuracy[0]), np.nan),
+        *np.where(known, bootstrap(scores, truth, by_score[0]), np.nan),
     ])  # fmt: skip
 
 
-def _descending(values: Vector) -> NDArray[np.intp]:
-    return np.argsort(-values, kind="stable")
-
-
-def _ndcg(order: NDArray[np.intp], gains: Vector) -> Vector:
-    """Return nDCG at every cut-off from 1 to n."""
-    discount = np.log2(np.arange(2, len(gains) + 2))
-    ideal = (np.sort(gains)[::-1] / discount).cumsum()
-    with np.errstate(invalid="ignore"):
-        result: Vector = (gains[order] / discount).cumsum() / ideal
+def _best(oriented: Vector, truth: Vector, sizes: NDArray[np.intp]) -> Vector:
+    """Return the best accuracy among the highest scores, for ascending sizes: the mean over the orders of equals."""
+    order = np.lexsort((-truth, -oriented))
+    x, y = oriented[order], truth[order]
+    best = np.maximum.accumulate(y)
+    result = best[sizes - 1]
+    for column, end in enumerate(sizes.tolist()):
+        start, stop = (int(np.searchsorted(-x, -x[end - 1], side=side)) for side in ("left", "right"))
+        if end < stop:
+            count, taken = stop - start, end - start
+            j = np.arange(count - taken)
+            # The best that is taken of the equals is the j-th of them with this probability.
+            chance = taken / count * np.append(1, ((count - taken - j) / (count - 1 - j)).cumprod())
+            of = y[start : start + len(chance)]
+            result[column] = chance @ (np.maximum(of, best[start - 1]) if start else of)
     return result
 
 
-def _among_first(leading: Vector, other: Vector, order: NDArray[np.intp], sizes: NDArray[np.intp]) -> Matrix:
-    """Return rho and tau-b among the first networks of a descending order, for ascending sizes: `(2, sizes)`.
-
-    Ranks come from counting, so nothing is sorted again. The pairs of one size are among those of the next size.
-    """
-    leader, y = -leading[order], np.unique(other[order], return_inverse=True)[1]
-    first, last = (np.searchsorted(leader, leader, side=side) for side in ("left", "right"))  # of equal leaders
-    small_first, small_y = (ranks.astype(np.uint16 if len(y) < 2**16 else np.int64) for ranks in (first, y))  # quicker
-    counts, below = np.zeros((2, int(y.max()) + 1), dtype=np.intp)
-    # Sums over the first networks; a term is final when all networks with the same leading value are among the first.
-    edges = (first + last).astype(np.float64)
-    ties = np.insert((last - first).cumsum(), 0, 0), np.insert(((last - first) ** 2).cumsum(), 0, 0)
-    concordance = start = 0
-    result = np.full((2, len(sizes)), np.nan)
-    for column, end in enumerate(sizes.tolist()):
-        if end > start:
-            # The leading side is descending: a later network is below the earlier ones, or tied with the last of them.
-            new = slice(start, end)
-            concordance -= int(above(y[new], counts, below).sum())
-            if first[start] < start:
-                equal = np.bincount(y[first[start] : start], minlength=len(counts))
-                concordance += int(above(y[start : min(end, last[start])], equal, equal.cumsum()).sum())
-            falls, own = np.greater.outer(small_first[new], small_first[new]), small_y[new]
-            concordance += int(np.count_nonzero(falls & np.less.outer(own, own)))
-            concordance -= int(np.count_nonzero(falls & np.greater.outer(own, own)))
-            np.add.at(counts, y[new], 1)
-            counts.cumsum(out=below)
-            start = end
-        # The networks from `whole` on are equal, and perhaps not all of their equals are among the first.
-        whole = int(first[end - 1])
-        part = end - whole
-        equals = counts[y[:end]]
-        # By how many more of the first networks each is above than below.
-        h = (2 * below[y[:end]] - equals - end).astype(np.float64)
-        product = -(edges[:whole] @ h[:whole] + (whole + end) * h[whole:].sum())
-        squares = float(end**3 - ties[1][whole] - part**3) / 3 * float(h @ h)
-        if end > 2 and squares > 0:
-            untied = float(end**2 - ties[0][whole] - part**2) * float(end**2 - equals.sum())
-            result[:, column] = product / math.sqrt(squares), 2 * concordance / math.sqrt(untied)
+def _ndcg(oriented: Vector, gains: Vector) -> Vector:
+    """Return nDCG at every cut-off from 1 to n; equal scores share their gains."""
+    discount = np.log2(np.arange(2, len(gains) + 2))
+    ideal = (np.sort(gains)[::-1] / discount).cumsum()
+    place, counts = np.unique(-oriented, return_inverse=True, return_counts=True)[1:]
+    shared = np.repeat(np.bincount(place, gains) / counts, counts)
+    with np.errstate(invalid="ignore"):
+        result: Vector = (shared / discount).cumsum() / ideal
     return result

@@ -22,6 +22,9 @@ class NasBench201(Space):
     size = SIZE
     paper = "Dong & Yang, NAS-Bench-201, ICLR 2020; Dong et al., NATS-Bench, TPAMI 2021"
     truths = TRUTHS
+    trainings: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+        "cifar10": {"test-200": ("runs-test-200-1", "runs-test-200-2", "runs-test-200-3")}
+    }
 
     def architecture(self, index: int) -> str:
         """Return the text of an official index, 0 to 15,624."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from scipy import stats
 from zcbench.bench.stats.bootstrap import resamples
 from zcbench.bench.stats.coefficients import kendall, spearman
 from zcbench.bench.stats.correlation import correlate
-from zcbench.bench.stats.top import SHARES, Tops, choose, size, top, tops
+from zcbench.bench.stats.top import FEWEST, SHARES, Tops, choose, size, top, tops
 
 Vector = NDArray[np.float64]
 VALUES = st.integers(1, 40).flatmap(
@@ -44,23 +46,52 @@ def gained(truth: Vector, order: NDArray[np.intp], k: int, gain: Any) -> float:
     return sum(gain(truth[i]) / math.log2(1 + j) for j, i in enumerate(order[:k].tolist(), start=1))
 
 
+def share_inside(values: Vector, k: int) -> list[Fraction]:
+    """How much of each value is among the k highest, if equal values share the places that are left."""
+    return [
+        min(Fraction(1), max(Fraction(0), Fraction(k - int((values > v).sum()), int((values == v).sum()))))
+        for v in values
+    ]
+
+
+def written_out(shares: list[Fraction]) -> NDArray[np.intp]:
+    """Indices in which every network occurs in proportion to its share."""
+    times = math.lcm(*(share.denominator for share in shares))
+    return np.repeat(np.arange(len(shares)), [int(share * times) for share in shares])
+
+
 def by_definition(scores: Vector, truth: Vector, share: float, sign: int) -> list[float]:
     """The rows of Tops, one after the other, from their docstrings."""
     k = size(len(truth), share)
-    by_score, by_accuracy = top(sign * scores, share), top(truth, share)
+    by_score, by_accuracy = share_inside(sign * scores, k), share_inside(truth, k)
     low, spread = truth.min(), np.ptp(truth)
+    order = np.argsort(-sign * scores, kind="stable")
     ratios = []
     for gain in (lambda a: 2.0**a - 1, lambda a: (a - low) / spread):
         ideal = gained(truth, np.argsort(-truth), k, gain) if spread else 0
         defined = ideal and (spread or gain(truth[0])) and (truth.min() >= 0 or gain(low) == 0)
-        ratios.append(gained(truth, by_score, k, gain) / ideal if defined else math.nan)
-    best = truth[by_score].max()
+        shared = lambda i: np.mean([gain(a) for a in truth[scores == scores[i]]])  # noqa: E731, B023
+        ratios.append(gained(np.arange(len(truth)), order, k, shared) / ideal if defined else math.nan)
+    # The best is above an accuracy unless all networks above it are left out of the places that equals share.
+    certain = [i for i, share in enumerate(by_score) if share == 1]
+    equals = [i for i, share in enumerate(by_score) if 0 < share < 1]
+    floor = max([truth[i] for i in certain], default=-math.inf)
+    places = k - len(certain)
+    best = floor
+    if equals:
+        ordered = sorted((max(truth[i], floor) for i in equals), reverse=True)
+        every = math.comb(len(equals), places)
+        best = sum(a * math.comb(len(equals) - 1 - j, places - 1) / every for j, a in enumerate(ordered))
     return [
-        len(set(by_score.tolist()) & set(by_accuracy.tolist())) / k,
+        float(sum(a * b for a, b in zip(by_score, by_accuracy, strict=True)) / k),
         *ratios,
         best,
         truth.max() - best,
-        *(f(scores[chosen], truth[chosen]) for chosen in (by_accuracy, by_score) for f in (spearman, kendall)),
+        *(
+            f(scores[chosen], truth[chosen]) if k >= FEWEST else math.nan
+            for chosen in map(written_out, (by_accuracy, by_score))
+            for f in (spearman, kendall)
+        ),
     ]
 
 
@@ -102,14 +133,15 @@ def test_every_percent_of_every_size_is_exact() -> None:
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
 @pytest.mark.parametrize(("x_levels", "y_levels"), [(None, None), (4, None), (None, 4), (3, 3), (1, None), (2, 40)])
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 99, 100, 101, 350])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 99, 101])
 def test_curves_equal_their_definitions(
     n: int, x_levels: int | None, y_levels: int | None, higher_is_better: bool
 ) -> None:
     x, y = draw(n, x_levels, n), 10 + draw(n, y_levels, n + 1) + (0 if y_levels else draw(n, x_levels, n))
-    found = tops(x[:, None], y, higher_is_better=higher_is_better)
-    assert (found.n, found.shares.tolist()) == (n, list(SHARES))
-    for i, share in enumerate(SHARES):
+    shares = SHARES if x_levels is y_levels is None else (0.01, 0.1, 0.15, 0.3, 0.55, 0.9, 1.0)
+    found = tops(x[:, None], y, shares, higher_is_better=higher_is_better)
+    assert (found.n, found.shares.tolist()) == (n, list(shares))
+    for i, share in enumerate(shares):
         expected = by_definition(x, y, share, 1 if higher_is_better else -1)
         if np.ptp(y) == 0:
             expected[1] = 1.0  # all networks are worth the same, and something
@@ -141,17 +173,63 @@ def test_ten_percent_is_what_correlate_says(levels: int | None, higher_is_better
         assert getattr(found, name)[-1] == near(whole)
 
 
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=6), st.integers(1, 6))
+@settings(max_examples=40)
+def test_ties_are_the_mean_over_all_orders(pairs: list[tuple[int, int]], k: int) -> None:
+    x, y = np.asarray(pairs, dtype=np.float64).T
+    k = min(k, len(x))
+    found = tops(x[:, None], y + 50, (k / len(x),))
+    orders = [np.lexsort((order, -x)) for order in itertools.permutations(range(len(x)))]
+    best = np.mean([(y + 50)[order[:k]].max() for order in orders])
+    assert (found.best[0], choose(x[:, None], y + 50, k).best) == near((best, best))
+    gains = [gained(y + 50, order, k, lambda a: 2.0**a - 1) for order in orders]
+    assert found.ndcg[0] == near(np.mean(gains) / gained(y + 50, np.argsort(-y), k, lambda a: 2.0**a - 1))
+    tops_of = [np.lexsort((order, -y))[:k] for order in itertools.permutations(range(len(x)))]
+    overlap = np.mean([np.isin(order[:k], chosen).mean() for order in orders[::7] for chosen in tops_of[::7]])
+    if len(set(x)) == len(x) or len(set(y)) == len(y):
+        overlap = np.mean([np.isin(order[:k], chosen).mean() for order in orders for chosen in tops_of])
+        assert found.precision[0] == near(overlap)
+
+
+def test_constant_scores_choose_by_chance() -> None:
+    # Ten of a hundred equal networks hold one of the ten best, in whichever order they stand.
+    truth = np.arange(100.0)
+    for accuracies in (truth, truth[::-1].copy()):
+        found = tops(np.ones((100, 1)), accuracies, (0.1,))
+        assert (found.precision[0], correlate(np.ones((100, 1)), accuracies, resamples(100, 5)).top_overlap) == near(
+            (0.1, 0.1)
+        )
+        # The mean of the highest of ten of the numbers 0 to 99 is 10 (100 + 1) / 11 - 1.
+        assert found.best[0] == near(10 * 101 / 11 - 1)
+
+
+def test_interval_of_the_top_holds_the_sample_and_needs_ten_networks() -> None:
+    truth = draw(300, None, 0)
+    scores = (truth + draw(300, None, 1))[:, None]
+    found = correlate(scores, truth, resamples(300, 300))
+    assert found.tau_top_accuracy_low < found.tau_top_accuracy < found.tau_top_accuracy_high
+    assert found.tau_top_score_low < found.tau_top_score < found.tau_top_score_high
+    few = correlate(scores[:80], truth[:80], resamples(80, 300))
+    assert np.isnan([few.tau_top_accuracy, few.tau_top_accuracy_low, few.rho_top_score]).all()
+    assert few.top_overlap > 0
+
+
 def test_curves_by_hand() -> None:
     # Chosen in this order: 60, 90, 70 and 80 percent.
     found = tops(np.array([[3.0], [9], [1], [5]]), np.array([70.0, 60, 80, 90]), (0.25, 0.5, 0.75, 1))
     assert found.best.tolist() == [60, 90, 90, 90]
     assert found.regret.tolist() == [30, 0, 0, 0]
     assert found.precision.tolist() == near([0, 1 / 2, 2 / 3, 1])
-    # 90, 80 and 70 percent have scores 5, 1 and 3; with 60 and 9, squared rank differences sum up to 14, and 4 of 6
-    # pairs are discordant. The highest scores 9, 5 and 3 have 60, 90 and 70 percent.
-    assert found.rho_top_accuracy.tolist() == near([math.nan, math.nan, 0.5, 1 - 6 * 14 / 60])
-    assert found.tau_top_accuracy.tolist() == near([math.nan, math.nan, 1 / 3, -1 / 3])
-    assert found.tau_top_score.tolist() == near([math.nan, math.nan, -1 / 3, -1 / 3])
+
+
+def test_coefficients_of_the_top_by_hand() -> None:
+    # The ten most accurate of 20 networks have scores 10 to 1, the others 11 to 20.
+    truth, scores = np.arange(20.0, 0, -1), np.concatenate([np.arange(10.0, 0, -1), np.arange(11.0, 21)])
+    found = tops(scores[:, None], truth, (0.45, 0.5, 1.0))
+    assert found.tau_top_accuracy[:2].tolist() == near([math.nan, 1])
+    assert found.tau_top_score[:2].tolist() == near([math.nan, -1])
+    # 45 concordant pairs; 45 within the second half and 100 between the halves are discordant.
+    assert found.tau_top_accuracy[2] == near((45 - 145) / 190)
 
 
 def test_perfect_scores() -> None:
@@ -160,7 +238,7 @@ def test_perfect_scores() -> None:
     for name in ("precision", "ndcg", "ndcg_relative"):
         assert getattr(found, name).tolist() == near([1] * 100)
     for name in CURVES[-4:]:
-        assert getattr(found, name).tolist() == near([math.nan] + [1] * 99)
+        assert getattr(found, name).tolist() == near([math.nan] * 4 + [1] * 96)
     assert found.regret.tolist() == [0] * 100
 
 
@@ -178,12 +256,6 @@ def test_curves_do_not_depend_on_the_order_of_networks() -> None:
     x, y, order = draw(150, None, 0), draw(150, None, 1), np.random.RandomState(0).permutation(150)
     plain, moved = tops(x[:, None], y), tops(x[order, None], y[order])
     assert all(getattr(moved, name).tolist() == near(getattr(plain, name).tolist()) for name in CURVES)
-
-
-def test_ties_at_the_cut_go_to_the_lower_index() -> None:
-    truth = np.array([50.0, 60, 70, 80])
-    assert tops(np.zeros((4, 1)), truth, (0.5,)).best.tolist() == [60]
-    assert tops(np.zeros((4, 1)), truth[::-1].copy(), (0.5,)).best.tolist() == [80]
 
 
 def test_curves_without_scores_are_nan() -> None:
@@ -211,6 +283,7 @@ def test_faulty_shares_are_refused(shares: Any) -> None:
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 3), (30, 30), (30, 99)])
 def test_ndcg_equals_its_definition(n: int, k: int) -> None:
     x, y = draw(n, 7, 0), 90 + draw(n, None, 1)
+    x += np.arange(n) / n  # no two are equal
     order, ideal = np.argsort(-x, kind="stable"), np.argsort(-y)
 
     def percent(accuracy: float) -> float:
@@ -245,10 +318,11 @@ def test_ndcg_of_nothing_is_nan(truth: list[float], name: str) -> None:
 
 
 def test_choice_by_hand() -> None:
-    # The best network scores 5, with one above it, one equal, and two below.
+    # The best network scores 5, with one above it, one equal, and two below. Its equal has 70 percent, so the second
+    # choice has 80 in the mean.
     scores, truth = np.array([[5.0], [9], [5], [1], [0]]), np.array([90.0, 60, 70, 80, 50])
     found = choose(scores, truth, 2)
-    assert asdict(found) == near({"n": 5, "k": 2, "best": 90, "regret": 0, "rank": 2.5, "percentile": 62.5})
+    assert asdict(found) == near({"n": 5, "k": 2, "best": 80, "regret": 10, "rank": 2.5, "percentile": 62.5})
     assert asdict(choose(scores, truth, 1)) == near(
         {"n": 5, "k": 1, "best": 60, "regret": 30, "rank": 2.5, "percentile": 62.5}
     )
@@ -261,7 +335,6 @@ def test_rank_of_the_best_is_scipys(values: tuple[Vector, Vector], k: int) -> No
     x, y = values
     found = choose(x[:, None], y, k)
     assert found.rank == near(stats.rankdata(-x)[y.argmax()])
-    assert found.best == y[np.argsort(-x, kind="stable")[:k]].max()
     if len(x) > 1:
         assert found.percentile == near(stats.percentileofscore(np.delete(x, y.argmax()), x[y.argmax()], "mean"))
 

@@ -1,0 +1,60 @@
+"""Places on a board: the rank of every proxy, and the ranks that the data leave open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ranks import Matrix, Vector
+
+#: Two proxies are told apart where the p-value of their difference, after Holm's correction, is below this.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Place:
+    """The rank of a proxy, 1 for the best, and the first and last rank that it may have.
+
+    Proxies that are not told apart have overlapping ranks. A proxy whose `low` is 1 is not told apart from the best.
+    """
+
+    rank: int
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        """Return rank and range, as in `3 (1-7)`."""
+        return f"{self.rank} ({self.low}-{self.high})" if self.low < self.high else str(self.rank)
+
+
+def places(values: Vector, differences: Matrix, p: Matrix) -> list[Place | None]:
+    r"""Return the place of every proxy, None for one without a coefficient.
+
+    $$1 + |\{j : j \text{ better}\}| \le \text{rank} \le k - |\{j : j \text{ worse}\}|$$
+
+    Better and worse are the proxies whose paired difference is significant. With p-values that are corrected over all
+    pairs, the ranges of all k proxies hold together with the confidence of the correction (Mogstad, Romano, Shaikh and
+    Wilhelm, Review of Economic Studies 2024). The percentiles of resampled ranks do not: resampling pulls the ranks of
+    equal proxies apart.
+
+    Args:
+        values: `(k,)`, coefficients, positive where a proxy ranks as it claims.
+        differences: `(k, k)`, coefficient of the row less that of the column, on the networks that both scored.
+        p: `(k, k)`, corrected p-values of the differences, NaN where there is none.
+    """
+    known = ~np.isnan(values)
+    count = int(known.sum())
+    apart: NDArray[np.bool_] = (p < LEVEL) & known[:, None] & known
+    found: list[Place | None] = []
+    for i, value in enumerate(values.tolist()):
+        if not known[i]:
+            found.append(None)
+            continue
+        rank = 1 + int((values[known] > value).sum())
+        low = 1 + int((apart[i] & (differences[i] < 0)).sum())
+        high = count - int((apart[i] & (differences[i] > 0)).sum())
+        # On the networks that both scored a pair may be ordered otherwise than on all.
+        found.append(Place(rank, min(rank, low), max(rank, high)))
+    return found
