@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, data, evolve, leaderboard, results, run, score
+from .cli import check, check_proxy, data, enter, evolve, leaderboard, results, run, score
 from .cli import list as list_
 from .cli.parser import main_parser, parse
 from .errors import IncompleteError, ZcbenchError, one_line
@@ -21,6 +21,7 @@ from .errors import IncompleteError, ZcbenchError, one_line
 COMMANDS = {
     "run": run,
     "leaderboard": leaderboard,
+    "enter": enter,
     "results": results,
     "check": check,
     "check-proxy": check_proxy,

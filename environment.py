@@ -38,6 +38,18 @@ def device_text(kind: str, precision: str = "float32") -> str:
     return " ".join(filter(None, (kind, own, "" if precision == "float32" else precision)))
 
 
+def matching(device: str) -> str:
+    """Return the pattern of SQL's LIKE that the device of a row has; a class of device stands for all its machines.
+
+    >>> matching("cpu AVX2"), matching("cpu"), matching("cpu float64")
+    ('cpu AVX2', 'cpu%', 'cpu% float64')
+    """
+    if device != device_class(device):
+        return device
+    kind, *precision = device.split()
+    return " ".join([f"{kind}%", *precision])
+
+
 def device_class(device: str) -> str:
     """Return the class of a device and the precision, from the text of `device_text`.
 

@@ -8,26 +8,54 @@ from pathlib import Path
 
 from jsonargparse import Namespace
 
-from .parser import Parser
+from ..bench.study.config import listed
+from ..errors import ConfigError
+from .parser import Parser, add_shared
+from .terminal import waiting
+
+#: The file by which a leaderboard and an entry are known.
+BOARDS = "boards.json"
 
 
 def arguments(parser: Parser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--results", default="results", help="The results folder.")
+    parser.add_argument(
+        "--results",
+        default="results",
+        help="The results folder, or a leaderboard, which holds its own scores.",
+    )
     parser.add_argument(
         "--out", default="leaderboard", help="The folder of the leaderboard, which is written or verified."
     )
     parser.add_argument(
         "--verify", action="store_true", help="Compute every number again from the scores and compare the tables."
     )
+    parser.add_argument(
+        "--recompute",
+        type=int,
+        default=0,
+        help="The number of networks of the leaderboard that are scored anew and compared; 0 for none.",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="The seed that draws the networks of --recompute.")
+    parser.add_argument("--workers", type=int, default=1, help="The number of worker processes of --recompute.")
+    parser.add_argument(
+        "--entries",
+        type=list[str] | str,
+        default=[],
+        help="Folders that zcbench enter wrote, or a folder of such folders. Their proxies are added.",
+    )
+    add_shared(parser, "data")
 
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Write or verify a leaderboard."""
-    from ..bench.report.leaderboard import verify, write
-
     (given,) = parsed
     out = Path(given.out)
+    if given.recompute:
+        return _recompute(given, out)
+    with waiting("loading"):
+        from ..bench.report.leaderboard import verify, write
+
     if given.verify:
         faults = verify(out)
         for fault in faults:
@@ -35,8 +63,42 @@ def main(parsed: Sequence[Namespace]) -> int:
         result = f"{len(faults)} faults" if faults else "every number follows from the scores"
         print(f"{out}: {result}", file=sys.stderr)
         return 1 if faults else 0
-    for standing in write(Path(given.results), out):
+    for standing in write(Path(given.results), out, _entries(given.entries)):
         count, best = len(standing.rankings), standing.rankings[0]
-        print(f"{standing.board.name}: {count} proxies, first {best.proxy} ({best.correlation.rho:.3f})")
+        print(f"{standing.board.name}: {count} proxies, first {best.proxy} (tau {best.correlation.tau:.3f})")
     print(f"page: {out / 'index.html'}", file=sys.stderr)
     return 0
+
+
+def _entries(named: list[str] | str) -> list[Path]:
+    """Return the folders of entries.
+
+    Raises:
+        ConfigError: A folder holds no entry.
+    """
+    found: list[Path] = []
+    for folder in map(Path, listed(named)):
+        own = sorted(path.parent for path in [*folder.glob(BOARDS), *folder.glob(f"*/{BOARDS}")])
+        if not own:
+            raise ConfigError(f"entries: expected a folder that zcbench enter wrote, got {folder}")
+        found += own
+    return found
+
+
+def _recompute(given: Namespace, out: Path) -> int:
+    """Score some networks of a leaderboard anew; return 1 if a score regressed, 3 if one is not comparable."""
+    with waiting("loading torch"):
+        from ..bench.results.recompute import recompute
+        from ..bench.results.regress import exit_status
+
+    every = []
+    for board, count, findings in recompute(
+        out, given.recompute, seed=given.seed, workers=given.workers, data=given.data
+    ):
+        wrong = [finding for finding in findings if finding.outcome != "same"]
+        same = len(findings) - len(wrong)
+        print(f"{board.title}: {count} networks anew, {same} of {len(findings)} proxies as published")
+        for finding in wrong:
+            print(f"{board.title}: {finding.proxy}: {finding.outcome}: {finding.reason}")
+        every += findings
+    return exit_status(every)

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...atomic import write_atomically
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError
 from ...progress import Progress
 from ..results.ablation import ablate, drawn_by_seed
-from ..results.board import Board, boards, from_record
 from ..results.overview import Leaderboard, overview
 from ..results.pairs import across
 from ..results.panel import union
+from ..results.sources import Source, read, read_leaderboard, with_entries, write_scores
 from ..results.standing import Standing, stand
-from ..scoring.parts import COLUMNS, KEY
-from ..scoring.questions import rows_in
-from ..scoring.store import Store
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
 from .page import page
 from .table import as_csv, as_markdown
 
-_SCORES, _BOARDS, _FIGURES = "scores.parquet", "boards.json", "figures"
+_FIGURES = "figures"
 #: Tables that the folder may have; a table without rows is not written.
 _TABLES = (
     "overview.csv",
@@ -47,8 +41,10 @@ _TABLES = (
 _TEXTS = ("leaderboard.md", "ablation.md", "index.html")
 
 
-def write(results: Path, out: Path) -> list[Standing]:
+def write(results: Path, out: Path, entries: Sequence[Path] = ()) -> list[Standing]:
     """Rank the boards of a results folder, and write tables, a page, figures, and the scores behind them.
+
+    `results` may be a leaderboard too, which holds its scores. The proxies of entries are added to its boards.
 
     Always written: `index.html`, `leaderboard.md`, `overview.csv`, `leaderboard.csv`, `curves.csv`, `differences.csv`
     and `agreement.csv`. Written where boards share networks: `transfer.csv`. Written where a study has several seeds or
@@ -59,21 +55,15 @@ def write(results: Path, out: Path) -> list[Standing]:
     Raises:
         ResultsError: Scores are missing, or a folder cannot be read or written.
     """
-    found = boards(results)
-    store = Store(results)
-    frames = [store.rows(board.recipe) for board in found]
-    made = _rank(found, frames)
-    used = pd.concat(frames, ignore_index=True).drop_duplicates(list(KEY)).sort_values(list(KEY), ignore_index=True)
-    scores = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pandas(used, preserve_index=False), scores, compression="zstd")
+    sources = with_entries(read(results), entries)
+    made = _rank(sources)
     texts = {
-        _BOARDS: json.dumps([board.document() for board in found], indent=1, allow_nan=False) + "\n",
         **_tables(made),
         **_documents(made, drawn=figures.available()),
     }
     try:
         (out / _FIGURES if any(name.startswith(_FIGURES) for name in texts) else out).mkdir(parents=True, exist_ok=True)
-        write_atomically(out / _SCORES, scores.getvalue().to_pybytes())
+        write_scores(out, sources)
         for name, text in texts.items():
             write_atomically(out / name, text.encode())
         for path in _left_over(out, texts):
@@ -106,25 +96,10 @@ def verify(folder: Path) -> list[str]:
     Raises:
         ResultsError: The folder has no leaderboard, or a file of it is torn.
     """
-    try:
-        documents = json.loads((folder / _BOARDS).read_text("utf-8"))
-        written = {name: (folder / name).read_text("utf-8") for name in _TABLES if (folder / name).exists()}
-        rows = pq.read_table(folder / _SCORES).to_pandas()
-    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
-        raise ResultsError(
-            f"out: expected a leaderboard in {folder}, got none or a torn one ({one_line(str(error))[:80]}): make it "
-            "again"
-        ) from None
-    if not isinstance(documents, list) or not documents:
-        raise ResultsError(f"leaderboard {folder / _BOARDS}: expected a list of boards: make it again")
-    if missing := [name for name in COLUMNS if name not in rows]:
-        raise ResultsError(f"leaderboard {folder / _SCORES} has no column {missing[0]}: make it again")
-    if repeated := int(rows.duplicated(list(KEY)).sum()):
-        raise ResultsError(
-            f"leaderboard {folder / _SCORES}: expected one score per key, got {repeated} more: make it again"
-        )
-    found = [from_record(document, f"leaderboard {folder / _BOARDS}") for document in documents]
-    made = _rank(found, [rows_in(folder / _SCORES, board.recipe) for board in found])
+    sources = read_leaderboard(folder)
+    written = {name: (folder / name).read_text("utf-8") for name in _TABLES if (folder / name).exists()}
+    rows = pd.concat([rows for _, rows in sources], ignore_index=True)
+    made = _rank(sources)
     expected = _tables(made)
     faults: list[str] = []
     for name in _TABLES:
@@ -138,10 +113,11 @@ def verify(folder: Path) -> list[str]:
     return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
 
-def _rank(found: Sequence[Board], frames: Sequence[pd.DataFrame]) -> Leaderboard:
+def _rank(sources: Sequence[Source]) -> Leaderboard:
     standings = []
+    found = [board for board, _ in sources]
     with Progress(f"ranking {len(found)} boards", len(found)) as progress:
-        for board, frame in zip(found, frames, strict=True):
+        for board, frame in sources:
             standings.append(stand(board, frame))
             progress.advance(1)
     samples = {s.board.id: s.sample for s in standings}

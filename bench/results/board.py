@@ -41,7 +41,7 @@ class Board:
     @property
     def id(self) -> str:
         """Eight digits that two boards share only if networks, images, seeds, accuracies and protocol are the same."""
-        return hashlib.sha256(json.dumps(_identity(self.recipe)).encode()).hexdigest()[:8]
+        return hashlib.sha256(json.dumps(identity(self.recipe)).encode()).hexdigest()[:8]
 
     def identity(self) -> dict[str, str]:
         """Return the columns that identify it in tables."""
@@ -95,8 +95,8 @@ def boards(folder: Path) -> list[Board]:
     found: dict[tuple[Any, ...], Board] = {}
     for path in reversed(records(folder)):
         board = read_record(path)
-        key = _identity(board.recipe)
-        found[key] = _joined(found[key], board) if key in found else board
+        key = identity(board.recipe)
+        found[key] = joined(found[key], board) if key in found else board
     if not found:
         raise ResultsError(
             f"results {folder} hold no runs: start one with zcbench run --out {folder}; one that was interrupted "
@@ -125,13 +125,15 @@ def read_record(path: Path) -> Board:
     return from_record(record, f"record {path}")
 
 
-def _identity(recipe: Recipe) -> tuple[Any, ...]:
+def identity(recipe: Recipe) -> tuple[Any, ...]:
+    """Return what two recipes of one board have in common: all but the proxies."""
     networks = hashlib.sha256(json.dumps(recipe.document()["accuracies"]).encode()).hexdigest()
     own = (recipe.space, recipe.dataset, recipe.truth, recipe.protocol, recipe.device, recipe.torch)
     return (*own, networks, tuple(recipe.seeds), recipe.batch_sizes)
 
 
-def _joined(newer: Board, older: Board) -> Board:
+def joined(newer: Board, older: Board) -> Board:
+    """Return one board with the proxies of two that have one `identity`; the newer version of a proxy counts."""
     a, b = newer.recipe, older.recipe
     work: dict[tuple[int, int], dict[str, None]] = {}
     for item in (*a.work, *b.work):

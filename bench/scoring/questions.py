@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...environment import matching
 from ...errors import ResultsError, one_line
 from ..study.recipe import Item, Recipe
 from .parts import ATTEMPTS, KEY, LONGEST_TEXT, SCHEMA, STATUSES, TEXTS, memory_named, out_of_memory
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 #: Memory of DuckDB; what does not fit goes to a temporary folder.
 MEMORY_MIB = 192
 
-_SAID = ("value", "status", "message", "wall_s", "peak_mib", "written_ns")
+_SAID = ("device", "value", "status", "message", "wall_s", "peak_mib", "written_ns")
 
 
 @contextmanager
@@ -161,37 +162,53 @@ class Found:
             f"{name} IN ({listed(sorted({getattr(item, name) for item in self.items}))})"
             for name in ("proxy", "batch_size", "seed")
         )
-        once = ("space", "dataset", "device", "torch")
+        once = ("space", "dataset", "torch")
         same = " AND ".join(f"{name} = {text(getattr(recipe, name))}" for name in once)
+        like = matching(recipe.device)
+        same += f" AND device LIKE {text(like)}"
+        if like.endswith("%"):
+            same += " AND device NOT LIKE '% float%'"
         self._matching = (
             f"FROM {table_of(files)} JOIN networks USING (architecture) JOIN items USING ({', '.join(Item._fields)}) "
             f"WHERE {only} AND {same}"
         )
-        said = _SAID if whole else ("value", "written_ns")
+        said = _SAID if whole else ("device", "value", "written_ns")
         rows = connection.sql(
             f"SELECT network * {len(self.items)} + item AS place, {FAILED} AS failed, {', '.join(said)} "
             + self._matching
         ).to_arrow_table()
         place, failed, written, value = (rows[name].to_numpy() for name in ("place", "failed", "written_ns", "value"))
-        # A score comes before attempts, the first score and the latest attempt before others.
-        order = np.lexsort((np.where(failed, -written, written), failed, place))
-        place, failed, value = place[order], failed[order], value[order]
+        device = rows["device"].combine_chunks().dictionary_encode()
+        machines = device.dictionary.to_pylist()
+        machine = _ranks(machines)[device.indices.to_numpy()]
+        # A score comes before attempts, the first score and the latest attempt before others. Of several machines, the
+        # first by name counts, whoever asks.
+        order = np.lexsort((np.where(failed, -written, written), machine, failed, place))
+        place, failed, value, machine = place[order], failed[order], value[order], machine[order]
         first = np.append(True, place[1:] != place[:-1])[: len(place)]
-        self._check_values(place, failed, value)
+        self._check_values(place, failed, value, machine, sorted(machines))
         times = np.unique(np.stack([place[failed], written[order][failed]]), axis=1)[0]
         self.place, self.failed = place[first], failed[first]
         self.attempts = np.searchsorted(times, self.place, "right") - np.searchsorted(times, self.place, "left")
         self.table = rows.select(list(said)).take(pa.array(order[first]))
 
-    def _check_values(self, place: NDArray[np.int64], failed: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
-        twice = (place[1:] == place[:-1]) & ~failed[1:] & ~failed[:-1]
+    def _check_values(
+        self,
+        place: NDArray[np.int64],
+        failed: NDArray[np.bool_],
+        value: NDArray[np.float64],
+        machine: NDArray[np.int64],
+        machines: Sequence[str],
+    ) -> None:
+        twice = (place[1:] == place[:-1]) & ~failed[1:] & ~failed[:-1] & (machine[1:] == machine[:-1])
         same = (value[1:] == value[:-1]) | (np.isnan(value[1:]) & np.isnan(value[:-1]))
         if not (differs := np.flatnonzero(twice & ~same)).size:
             return
-        wrong = int(place[differs[0]])
+        wrong, of = int(place[differs[0]]), text(machines[machine[differs[0]]])
         network, item = divmod(wrong, len(self.items))
         files = self._connection.execute(
-            f"SELECT value, min(filename) {self._matching} AND network = {network} AND item = {item} AND NOT {FAILED} "
+            f"SELECT value, min(filename) {self._matching} AND network = {network} AND item = {item} AND device = {of} "
+            f"AND NOT {FAILED} "
             "GROUP BY value ORDER BY 2, 1"
         ).fetchall()
         key = dict(zip(KEY, self.recipe.key_of(self.recipe.architectures[network], self.items[item]), strict=True))
@@ -209,10 +226,13 @@ class Found:
         columns = {"architecture": _spread(self.recipe.architectures, network)}
         for name, values in zip(Item._fields, zip(*self.items, strict=True), strict=True):
             columns[name] = _spread(values, item)
-        for name in ("space", "dataset", "device", "torch"):
+        for name in ("space", "dataset", "torch"):
             columns[name] = _spread([getattr(self.recipe, name)], np.zeros_like(item))
         said = self.table.take(pa.array(order))
-        whole = pa.table({**{name: columns[name] for name in KEY}, **{name: said[name] for name in _SAID}})
+        columns["device"] = said["device"]
+        whole = pa.table(
+            {**{name: columns[name] for name in KEY}, **{name: said[name] for name in _SAID if name not in KEY}}
+        )
         frame: pd.DataFrame = whole.append_column("attempts", pa.array(self.attempts[order])).to_pandas()
         return frame
 

@@ -20,7 +20,7 @@ import torch
 
 from ...atomic import write_atomically
 from ...engine import Ended, Limits, place
-from ...environment import environment, torch_release
+from ...environment import device_class, environment, torch_release
 from ...errors import ConfigError
 from ...progress import Progress
 from ...proxies import PROXIES
@@ -172,7 +172,7 @@ def _check_machine(study: Study) -> None:
         ConfigError: It has another device, or another release of torch.
     """
     asked_for, here = (study.recipe.device, study.recipe.torch), (study.device, torch_release())
-    if here != asked_for:
+    if here != asked_for and (device_class(here[0]), here[1]) != asked_for:
         raise ConfigError(f"machine: expected one with {' and torch '.join(asked_for)}, got {' and torch '.join(here)}")
 
 
@@ -187,6 +187,7 @@ def _rows(job: Job) -> list[Row]:
     """Score one network, in a worker process."""
     study = asked()
     _check_machine(study)
+    recipe = study.written
     device, precision = _device(study), getattr(torch, study.config.precision)
     rows: list[Row] = []
     for seed in dict.fromkeys(work.seed for work in job.work):
@@ -203,7 +204,7 @@ def _rows(job: Job) -> list[Row]:
             for name in work.proxies:
                 score = scores.get(name) or known[name]
                 found = score.value, score.status, score.message, score.wall_s, _peak_mib(device)
-                rows += [Row(*(study.recipe.key(each, work, name) + found)) for each in job.members]
+                rows += [Row(*(recipe.key(each, work, name) + found)) for each in job.members]
     return rows
 
 
@@ -211,7 +212,8 @@ def _without_score(study: Study, ended: Ended[Job, Any]) -> list[Row]:
     """Return the rows of a network that ended without scores: one attempt for every score that it lacks."""
     attempt = (math.nan, ended.status, ended.message, math.nan, math.nan)
     job = ended.job
-    keys = (study.recipe.key(each, work, name) for each in job.members for work in job.work for name in work.proxies)
+    recipe = study.written
+    keys = (recipe.key(each, work, name) for each in job.members for work in job.work for name in work.proxies)
     return [Row(*key + attempt) for key in keys]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +16,7 @@ import torch
 from ...content import content_of
 from ...datasets import Images, ProbeBatch, data_folder
 from ...datasets.datamodule import images_of
-from ...environment import device_text, torch_release
+from ...environment import device_class, device_text, torch_release
 from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES, Proxy
@@ -78,6 +80,11 @@ class Study:
         return device_text("cuda" if self.on_gpu else "cpu", self.config.precision)
 
     @property
+    def written(self) -> Recipe:
+        """The recipe of the scores that this machine computes."""
+        return dataclasses.replace(self.recipe, device=self.device)
+
+    @property
     def on_gpu(self) -> bool:
         """Whether networks are scored on a GPU."""
         wanted = self.config.device
@@ -105,7 +112,7 @@ class Study:
             truth=self.truth.name,
             label=self.truth.label,
             protocol=f"{PROTOCOL} representatives" if self.config.representatives else PROTOCOL,
-            device=self.device,
+            device=self.device if self.config.machines == "this" else device_class(self.device),
             torch=torch_release(),
             accuracies={self.space.architecture(i): float(self.truth.values[i]) for i in self.indices},
             work=self.work,
@@ -158,6 +165,56 @@ def resolve(config: StudyConfig) -> Study:
     batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
     truth = space.truth(images.task.name, config.accuracy)
     return Study(config, space, images, truth, tuple(indices), work, batches)
+
+
+def resolve_recipe(recipe: Recipe, proxies: Sequence[str], **settings: Any) -> Study:
+    """Return the study that scores the networks of a recipe by some proxies, on the same images.
+
+    Args:
+        recipe: Recipe of the networks, images, seeds and accuracies.
+        proxies: Names of the proxies.
+        settings: Other settings of the study, such as `out` and `workers`.
+
+    Raises:
+        ConfigError: The accuracies or the images here are not those of the recipe, or the release of torch.
+        ZcbenchError: A file is absent or faulty.
+    """
+    own = StudyConfig(
+        space=recipe.space,
+        dataset=recipe.dataset,
+        accuracy=recipe.truth.split("/", 1)[1],
+        proxies=list(proxies),
+        sample=1,
+        representatives="representatives" in recipe.protocol,
+        batch_sizes=list(recipe.batch_sizes),
+        seeds=recipe.seeds,
+        precision="float64" if recipe.device.endswith("float64") else "float32",
+        machines="any" if recipe.device == device_class(recipe.device) else "this",
+        device="cuda" if recipe.device.startswith("cuda") else "cpu",
+        resamples=recipe.resamples or 1000,
+        tracker="none",
+    )
+    study = resolve(dataclasses.replace(own, **settings))
+    study = dataclasses.replace(study, indices=tuple(map(study.space.index, recipe.architectures)))
+    here = study.recipe
+    for name, mine, theirs in (
+        ("torch", here.torch, recipe.torch),
+        ("protocol", here.protocol, recipe.protocol),
+        ("device", here.device, recipe.device),
+    ):
+        if mine != theirs:
+            raise ConfigError(f"{name}: expected {theirs}, that of the board, got {mine}")
+    if not np.array_equal(here.values, recipe.values, equal_nan=True):
+        raise ConfigError(
+            f"accuracy: expected the values of {recipe.truth} that the board has, got others: get the same files"
+        )
+    for key, digest in here.batches.items():
+        if recipe.batches.get(key, digest) != digest:
+            raise ConfigError(
+                f"dataset: expected images of {recipe.dataset} with the digest {recipe.batches[key]}, got {digest}: "
+                "get the same files"
+            )
+    return study
 
 
 def work_items(proxies: Sequence[Proxy], batch_sizes: Sequence[int], seeds: Sequence[int]) -> tuple[Work, ...]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import random
 import subprocess
@@ -183,6 +184,33 @@ def test_another_machine_may_give_another_value(store: Store, change: dict[str, 
         store.writer().add([row])
     assert_holds(store, [ROW])
     assert_holds(store, [other])
+
+
+def test_a_class_of_devices_takes_the_scores_of_all_its_machines(store: Store) -> None:
+    two = replace(ROW, device="cpu AVX512", value=1.25)
+    extra = [
+        replace(two, seed=1),
+        replace(ROW, seed=2, status="error", value=math.nan),
+        replace(two, seed=2),
+        replace(ROW, device="cpu AVX2 float64", value=9.0),
+        replace(ROW, device="cuda NVIDIA H200", value=8.0),
+    ]
+    store.writer().add([ROW, two, *extra])
+    recipe = recipe_of([replace(ROW, device="cpu", seed=seed) for seed in (0, 1, 2)])
+    found = store.rows(recipe)
+    # Of two scores the first machine by name counts; a score comes before the attempt of another machine.
+    assert found[["seed", "device", "value"]].to_numpy().tolist() == [
+        [0, "cpu AVX2", 1.5],
+        [1, "cpu AVX512", 1.25],
+        [2, "cpu AVX512", 1.25],
+    ]
+    assert store.missing(recipe, tries=3) == {}
+    float64 = recipe_of([replace(ROW, device="cpu float64")])
+    assert store.rows(float64)["value"].tolist() == [9.0]
+    # One machine still has one score for one key.
+    store.writer().add([replace(two, value=2.0)])
+    with pytest.raises(ResultsError, match=r"different values for one key, 1\.25 and 2\.0"):
+        store.rows(recipe)
 
 
 @pytest.mark.parametrize("status", sorted(ATTEMPTS))

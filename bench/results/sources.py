@@ -1,0 +1,109 @@
+"""Boards and their rows, from a results folder or from a published leaderboard, which holds its own scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...atomic import write_atomically
+from ...errors import ResultsError, one_line
+from ..scoring.parts import COLUMNS, KEY
+from ..scoring.questions import rows_in
+from ..scoring.store import Store
+from .board import Board, boards, from_record, identity, joined
+
+#: Names of the files that a leaderboard is made from.
+SCORES, BOARDS = "scores.parquet", "boards.json"
+
+#: A board and its rows, one per key.
+Source = tuple[Board, pd.DataFrame]
+
+
+def read(folder: Path) -> list[Source]:
+    """Return the boards of a folder, each with its rows: of a results folder, or of a leaderboard.
+
+    Raises:
+        ResultsError: The folder is neither, or a file of it is torn.
+    """
+    if not (folder / BOARDS).exists():
+        store = Store(folder)
+        return [(board, store.rows(board.recipe)) for board in boards(folder)]
+    return read_leaderboard(folder)
+
+
+def read_leaderboard(folder: Path) -> list[Source]:
+    """Return the boards of a leaderboard, each with its rows.
+
+    Raises:
+        ResultsError: The folder has no leaderboard, or a file of it is torn.
+    """
+    return [(board, rows_in(folder / SCORES, board.recipe)) for board in published(folder)]
+
+
+def published(folder: Path) -> list[Board]:
+    """Return the boards of a leaderboard, after a look at its scores.
+
+    Raises:
+        ResultsError: The folder has no leaderboard, or a file of it is torn.
+    """
+    try:
+        documents = json.loads((folder / BOARDS).read_text("utf-8"))
+        rows = pq.read_table(folder / SCORES).to_pandas()
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+        raise ResultsError(
+            f"out: expected a leaderboard in {folder}, got none or a torn one ({one_line(str(error))[:80]}): make it "
+            "again"
+        ) from None
+    if not isinstance(documents, list) or not documents:
+        raise ResultsError(f"leaderboard {folder / BOARDS}: expected a list of boards: make it again")
+    if missing := [name for name in COLUMNS if name not in rows]:
+        raise ResultsError(f"leaderboard {folder / SCORES} has no column {missing[0]}: make it again")
+    if repeated := int(rows.duplicated(list(KEY)).sum()):
+        raise ResultsError(
+            f"leaderboard {folder / SCORES}: expected one score per key, got {repeated} more: make it again"
+        )
+    return [from_record(document, f"leaderboard {folder / BOARDS}") for document in documents]
+
+
+def with_entries(sources: Sequence[Source], entries: Sequence[Path]) -> list[Source]:
+    """Add the proxies of entries, from `zcbench enter`, to the boards that have the same networks and images.
+
+    The scores of a proxy that an entry has again are those of the entry.
+
+    Raises:
+        ResultsError: An entry is torn, or a board of it is no board of these.
+    """
+    found = {identity(board.recipe): (board, rows) for board, rows in sources}
+    for entry in entries:
+        for board, rows in read(entry):
+            key = identity(board.recipe)
+            if key not in found:
+                raise ResultsError(
+                    f"entry {entry}: its networks, images, protocol or torch are of no board here ({board.name}): "
+                    "make the entry again with zcbench enter and this board"
+                )
+            found[key] = merged(found[key], (board, rows))
+    return list(found.values())
+
+
+def merged(older: Source, newer: Source) -> Source:
+    """Return one board with the rows of two that have the same networks and images; the newer rows of a proxy count."""
+    board, rows = newer
+    others = older[1][~older[1]["proxy"].isin(set(board.recipe.versions))]
+    return joined(board, older[0]), pd.concat([others, rows], ignore_index=True)
+
+
+def write_scores(out: Path, found: Sequence[Source]) -> None:
+    """Write the rows and the recipes of boards, in the files that `sources.read` reads."""
+    used = pd.concat([rows for _, rows in found], ignore_index=True).drop_duplicates(list(KEY))
+    scores = pa.BufferOutputStream()
+    table = pa.Table.from_pandas(used.sort_values(list(KEY), ignore_index=True), preserve_index=False)
+    pq.write_table(table, scores, compression="zstd")
+    documents = json.dumps([board.document() for board, _ in found], indent=1, allow_nan=False) + "\n"
+    write_atomically(out / SCORES, scores.getvalue().to_pybytes())
+    write_atomically(out / BOARDS, documents.encode())

@@ -1,0 +1,135 @@
+"""Score the networks of a published leaderboard by a proxy of your own, and write an entry for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import listed
+from ..errors import AbsentFileError, ConfigError
+from .parser import Parser, add_shared
+from .run import register_programs
+from .terminal import show, table, waiting
+
+if TYPE_CHECKING:
+    from ..bench.results.board import Board
+    from ..bench.results.ranking import Ranking
+    from ..bench.results.standing import Standing
+    from ..bench.stats.places import Place
+
+#: Number of networks on which the proxy is checked before the boards are scored.
+CHECKED = 5
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", nargs="?", default="", help="A Python file that registers one proxy or several.")
+    add_shared(parser, "program")
+    parser.add_argument("--to", default="docs/board", help="The folder of the leaderboard.")
+    parser.add_argument(
+        "--boards",
+        type=list[str] | str,
+        default=[],
+        help="Boards by name, such as nb201-cifar10; by default all boards whose data files are at hand.",
+    )
+    parser.add_argument("--results", default="results-entry", help="The results folder of the scores.")
+    parser.add_argument("--out", default="", help="The folder of the entry; by default entry-NAME.")
+    parser.add_argument("--workers", type=int, default=1, help="The number of worker processes.")
+    add_shared(parser, "data")
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Check the proxies of a file, score the networks of the boards, and write the entry."""
+    with waiting("loading torch"):
+        from ..bench.report.numbers import estimate, milliseconds
+        from ..bench.results.entry import chosen, enter, write
+        from ..plugins import load
+        from ..proxies import PROXIES
+
+    (given,) = parsed
+    files = [*([given.file] if given.file else []), *listed(given.program)]
+    if not files:
+        raise ConfigError("file: expected a Python file that registers a proxy, or --program, got none")
+    boards = chosen(Path(given.to), listed(given.boards))
+    known = set(PROXIES)
+    load([given.file] if given.file else [])
+    names = [name for name in PROXIES if name not in known] + register_programs(listed(given.program))
+    if not names:
+        raise ConfigError(
+            f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register"
+        )
+    if _faults(boards[0], names, given.data):
+        return 1
+    shown = table("board", "proxy", "rank", "tau [95 %]", "ms", title=f"entry of {', '.join(names)}")
+    scored = 0
+    for board in boards:
+        try:
+            standing = enter(
+                Path(given.to),
+                board,
+                names,
+                out=Path(given.results),
+                include=files,
+                workers=given.workers,
+                data=given.data,
+            )
+        except AbsentFileError as error:
+            if given.boards or len(boards) == 1:
+                raise
+            print(f"zcbench: {board.title} is left out: {error}", file=sys.stderr)
+            continue
+        scored += 1
+        for ranking, place in _own(standing, names):
+            c = ranking.correlation
+            shown.add_row(
+                board.title,
+                ranking.proxy,
+                f"{place or 'none'} of {len(standing.rankings)}",
+                estimate(ranking.claimed_tau, c.tau_low, c.tau_high, missing="nan"),
+                milliseconds(ranking.ms),
+            )
+    if not scored:
+        raise ConfigError("boards: expected one whose data files are at hand, got none: zcbench data list")
+    out = Path(given.out or f"entry-{names[0]}")
+    write(out, Path(given.results), files)
+    show(shown)
+    print(f"entry: {out}", file=sys.stderr)
+    print(f"zcbench: the board with it: zcbench leaderboard --results {given.to} --entries {out}", file=sys.stderr)
+    return 0
+
+
+def _own(standing: Standing, names: Sequence[str]) -> list[tuple[Ranking, Place | None]]:
+    pairs = zip(standing.rankings, standing.places, strict=True)
+    return [(ranking, place) for ranking, place in pairs if ranking.proxy in names]
+
+
+def _faults(board: Board, names: Sequence[str], data: str | None) -> int:
+    """Check the proxies on a few networks of a board, print their faults, and return how many there are."""
+    import functools
+
+    import torch
+
+    from ..bench.study.resolve import resolve_recipe
+    from ..proxies import PROXIES
+    from ..proxies.checks import check
+
+    torch.set_num_threads(1)
+    study = resolve_recipe(board.recipe, names, data=data)
+    seed = board.recipe.seeds[0]
+    batch = next(iter(study.batches.values()))
+    x = batch.x.contiguous(memory_format=study.space.memory_format)
+    texts = board.recipe.architectures[:CHECKED]
+    networks = [functools.partial(study.space.build, text, study.images.task, seed) for text in texts]
+    faults = 0
+    for name in names:
+        with waiting(f"checking {name} on {len(networks)} networks"):
+            report = check(PROXIES[name], networks, x, batch.y, seed=seed)
+        faults += len(report.faults)
+        for finding in report.findings:
+            if finding.fault:
+                print(f"zcbench: {name}: {finding.check}: {finding.fault}", file=sys.stderr)
+    return faults
