@@ -1,0 +1,140 @@
+"""An entry from its file to its row on the board, and a board that is scored anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from zcbench.__main__ import main
+from zcbench.bench.report.leaderboard import verify
+from zcbench.bench.results.recompute import recompute
+from zcbench.bench.results.sources import BOARDS, SCORES, read
+from zcbench.proxies import PROXIES
+
+PROXY = '''
+from zcbench import reads, register
+from zcbench.proxies.passes import LOSS, Layers
+
+@register("entered", paper="a test")
+def entered(layers: Layers = reads(LOSS)) -> float:
+    """Take the largest gradient."""
+    return max(float(g.abs().max()) for _, g in layers)
+'''
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    study = ["--dataset", "cifar10-samples", "--accuracy", "analog-baseline", "--proxies", "naswot,params", "--sample"]
+    more = ["12", "--batch_sizes", "[2]", "--resamples", "50", "--tracker", "none", "--machines", "any"]
+    assert main(["run", *study, *more, "--out", str(folder / "results")]) == 0
+    assert main(["leaderboard", "--results", str(folder / "results"), "--out", str(folder / "board")]) == 0
+    return folder / "board"
+
+
+@pytest.fixture
+def board(published: Path, tmp_path: Path) -> Iterator[Path]:
+    Path("entered.py").write_text(PROXY)
+    yield Path(shutil.copytree(published, tmp_path / "board"))
+    PROXIES._items.pop("entered", None)
+
+
+def test_an_entry_comes_to_its_row(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = read(board)[0][1]
+    assert main(["enter", "entered.py", "--to", "board", "--out", "mine"]) == 0
+    shown = capsys.readouterr()
+    assert "nb201-cifar10-samples v2   entered" in shown.out
+    assert "zcbench leaderboard --results board --entries mine" in shown.err
+    assert {path.name for path in Path("mine").iterdir()} == {SCORES, BOARDS, "entered.py"}
+    assert Path("mine/entered.py").read_text() == PROXY
+    assert main(["leaderboard", "--results", "board", "--entries", "mine", "--out", "board"]) == 0
+    table = pd.read_csv(board / "leaderboard.csv")
+    assert {*table["proxy"]} == {"naswot", "params", "macs", "random", "entered"}
+    assert set(pd.read_csv(board / "overview.csv")["proxy"]) == {*table["proxy"]}
+    assert verify(board) == []
+    # The scores that were there are as they were, and the folder of entries may be named instead of each.
+    ((_, rows),) = read(board)
+    kept = rows[rows["proxy"] != "entered"].drop(columns="attempts").reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before.drop(columns="attempts").reset_index(drop=True))
+    first = (board / "leaderboard.csv").read_bytes()
+    assert main(["leaderboard", "--results", "board", "--entries", ".", "--out", "again"]) == 0
+    assert (Path("again") / "leaderboard.csv").read_bytes() == first
+
+
+def test_a_proxy_with_a_fault_makes_no_entry(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del board
+    faulty = PROXY.replace("entered", "faulty").replace("max(float(g.abs().max()) for _, g in layers)", "float('nan')")
+    Path("faulty.py").write_text(faulty)
+    assert main(["enter", "faulty.py", "--to", "board", "--out", "mine"]) == 1
+    assert "zcbench: faulty: " in capsys.readouterr().err
+    PROXIES._items.pop("faulty")
+    assert not Path("mine").exists()
+
+
+def test_an_entry_of_other_networks_is_refused(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = Path(shutil.copytree(board, "other"))
+    (document,) = json.loads((other / BOARDS).read_text())
+    document["recipe"]["accuracies"] = dict(list(document["recipe"]["accuracies"].items())[:-1])
+    document["sizes"] = {name: values[:-1] for name, values in document["sizes"].items()}
+    document["recipe"]["classes"] = document["recipe"]["classes"][:-1]
+    (other / BOARDS).write_text(json.dumps([document]))
+    assert main(["leaderboard", "--results", "board", "--entries", "other", "--out", "new"]) == 2
+    assert "entry other: its networks, images, protocol or torch are of no board here" in capsys.readouterr().err
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["enter"], "file: expected a Python file that registers a proxy, or --program, got none"),
+        (["enter", "entered.py", "--to", "nowhere"], "expected a leaderboard in nowhere, got none"),
+        (
+            ["enter", "entered.py", "--to", "board", "--boards", "x"],
+            "board: expected one of nb201-cifar10-samples",
+        ),
+        (["enter", "empty.py", "--to", "board"], "got empty.py, no @register"),
+        (
+            ["leaderboard", "--results", "board", "--entries", "nowhere"],
+            "entries: expected a folder that zcbench enter",
+        ),
+        (["leaderboard", "--out", "board", "--recompute", "13"], "recompute: expected 1 to 12 networks, got 13"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], message: str, board: Path, refused: Callable[[list[str]], str]
+) -> None:
+    del board
+    Path("empty.py").write_text("")
+    assert message in refused(arguments)
+
+
+def test_a_board_is_scored_anew(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "--out", str(board), "--recompute", "3"]) == 0
+    assert "3 networks anew, 2 of 2 proxies as published" in capsys.readouterr().out
+    ((_, count, findings),) = recompute(board, 4, seed=1)
+    assert count == 4
+    assert {(f.proxy, f.outcome) for f in findings} == {("naswot", "same"), ("params", "same")}
+
+
+def test_a_score_that_was_changed_is_found(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pq.read_table(board / SCORES).to_pandas()
+    rows.loc[rows["proxy"] == "naswot", "value"] *= 1.001
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), board / SCORES)
+    assert main(["leaderboard", "--out", str(board), "--recompute", "3"]) == 1
+    assert "naswot: regressed" in capsys.readouterr().out
+
+
+def test_other_accuracies_here_are_refused(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (document,) = json.loads((board / BOARDS).read_text())
+    name = next(iter(document["recipe"]["accuracies"]))
+    document["recipe"]["accuracies"][name] += 1
+    (board / BOARDS).write_text(json.dumps([document]))
+    assert main(["leaderboard", "--out", str(board), "--recompute", "3"]) == 2
+    assert "accuracy: expected the values of cifar10/analog-baseline that the board has" in capsys.readouterr().err
