@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -166,7 +167,7 @@ def _said(correlation: Correlation) -> Correlation:
     """Return a correlation, without coefficients if it is of fewer than `FEWEST` networks."""
     if correlation.n >= FEWEST:
         return correlation
-    return Correlation(**dict.fromkeys(vars(correlation), math.nan) | {"n": correlation.n})
+    return dataclasses.replace(correlation, **dict.fromkeys(vars(correlation), math.nan) | {"n": correlation.n})
 
 
 @dataclass(frozen=True)

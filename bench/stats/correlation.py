@@ -144,11 +144,22 @@ def correlate(
         own = small[keep]
         found.append(np.concatenate([among_top(leading, x, y, own) for leading in (y, sign * x)]))
     by_accuracy, by_score = (mean_over_seeds(np.stack(found)[:, rows]) for rows in (slice(0, 2), slice(2, 4)))
-    tops: list[float] = []
-    for rhos, taus in (by_accuracy, by_score):
-        tops += [float(rhos[-1]), float(taus[-1]), *interval(taus[:-1])]
+    intervals = [interval(taus[:-1]) for _, taus in (by_accuracy, by_score)]
     overlap = over_seeds(lambda x, y: (_overlap(sign * x, y),), scores, truth)
-    return Correlation(n, rho, *seeds.interval("rho"), tau, *seeds.interval("tau"), *tops, float(overlap[0]))
+    return Correlation(
+        n,
+        rho,
+        *seeds.interval("rho"),
+        tau,
+        *seeds.interval("tau"),
+        float(by_accuracy[0, -1]),
+        float(by_accuracy[1, -1]),
+        *intervals[0],
+        float(by_score[0, -1]),
+        float(by_score[1, -1]),
+        *intervals[1],
+        float(overlap[0]),
+    )
 
 
 def _overlap(oriented: Vector, truth: Vector) -> float:
