@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -167,7 +166,8 @@ def _said(correlation: Correlation) -> Correlation:
     """Return a correlation, without coefficients if it is of fewer than `FEWEST` networks."""
     if correlation.n >= FEWEST:
         return correlation
-    return dataclasses.replace(correlation, **dict.fromkeys(vars(correlation), math.nan) | {"n": correlation.n})
+    nothing: dict[str, Any] = dict.fromkeys(vars(correlation), math.nan) | {"n": correlation.n}
+    return Correlation(**nothing)
 
 
 @dataclass(frozen=True)
