@@ -21,7 +21,7 @@ from ..stats.ranks import Matrix
 from ..stats.top import FEWEST, Tops, choose, tops
 from ..study.recipe import Recipe
 from .aggregates import pooled
-from .panel import Measured, Sample, by_panel, of_recipe
+from .panel import Measured, Sample, by_panel, in_threads, of_recipe
 
 #: Number of networks that a search would train.
 CHOSEN = 10
@@ -127,11 +127,16 @@ def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
         rows: Scores that the sample is made of.
         sample: Sample of these scores.
     """
-    measured = {(m.panel.proxy, m.panel.batch_size): m for m in sample.measured}
+
+    def of(m: Measured) -> Correlation:
+        up = m.panel.higher_is_better
+        return _said(correlate(m.panel.scores, sample.truth, sample.weights, higher_is_better=up, seeds=m))
+
+    found = zip(sample.measured, in_threads(of, sample.measured), strict=True)
+    measured = {(m.panel.proxy, m.panel.batch_size): (m.panel, correlation) for m, correlation in found}
     rankings = []
     for proxy, batch_size, group in by_panel(rows):
-        m = measured[proxy, batch_size]
-        panel = m.panel
+        panel, correlation = measured[proxy, batch_size]
         status = group["status"].value_counts()
         rankings.append(
             Ranking(
@@ -152,11 +157,7 @@ def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
                 ms=float(1000 * group["wall_s"].median()),
                 pool=", ".join(dict.fromkeys(group["pool"])),
                 higher_is_better=panel.higher_is_better,
-                correlation=_said(
-                    correlate(
-                        panel.scores, sample.truth, sample.weights, higher_is_better=panel.higher_is_better, seeds=m
-                    )
-                ),
+                correlation=correlation,
             )
         )
     return sorted(rankings, key=lambda r: (-np.nan_to_num(r.claimed_tau, nan=-2), r.proxy, r.batch_size))
