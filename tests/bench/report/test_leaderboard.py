@@ -160,7 +160,7 @@ def test_equal_scores_give_equal_bytes(results: Path, board: Path, tmp_path: Pat
     write(results, tmp_path / "again")
     names = sorted(str(path.relative_to(board)) for path in board.rglob("*") if path.is_file())
     drawings = [name for name in names if name.startswith("figures/")]
-    tables = ["ablation", "agreement", "curves", "differences", "leaderboard", "seeds"]
+    tables = ["ablation", "agreement", "curves", "differences", "leaderboard", "overview", "seeds"]
     # Two boards have two seeds and one batch size; each has seeds, curves and agreement to show.
     assert set(names) - set(drawings) == {
         *(f"{name}.csv" for name in tables),
@@ -393,7 +393,8 @@ def test_a_census_has_no_intervals_and_says_so(tmp_path: Path) -> None:
     taus = [stats.kendalltau(noisy(recipe.values, seed, 2), recipe.values).statistic for seed in (0, 1)]
     assert found.loc[("noisy", 2), "tau"] == pytest.approx(np.mean(taus), rel=1e-12)
     assert found["census"].all()
-    assert found.filter(regex="_low|_high").isna().all(axis=None)
+    assert found.filter(regex="^(?!rank).*(_low|_high)").isna().all(axis=None)
+    assert (found["rank_low"] == found["rank_high"]).all()
     assert table(tmp_path / "out", "differences").filter(regex="_low|_p").isna().all(axis=None)
     # What is over seeds stays, because seeds are a sample.
     spreads = table(tmp_path / "out", "ablation").set_index(["proxy", "batch_size"])

@@ -49,7 +49,7 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
             dataset="cifar10-samples",
             accuracy="analog-baseline",
             proxies=["params", "vote"],
-            sample=5,
+            sample=12,
             batch_sizes=[2],
             out=str(tmp_path / "results"),
         )
