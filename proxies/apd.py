@@ -45,7 +45,7 @@ RANKS = Tap(DATA, at=batch_norms, reduce=stable_rank)
 @register(
     "apd",
     paper="Revolutionizing Training-Free NAS (APD), NeurIPS 2025 (from the paper's formula, no reference code)",
-    tuned_on="found by a search of programs; the networks behind its fitness are not known here",
+    tuned_on="networks that are not known here: a search of programs found it",
 )
 def apd(
     ranks: Tapped = reads(RANKS),

@@ -59,7 +59,7 @@ def swap(patterns: Tapped = reads(PATTERNS)) -> float:
 @register(
     "swap.regularised",
     paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5",
-    tuned_on="the target size suits the networks of NAS-Bench-201",
+    tuned_on="NAS-Bench-201, whose sizes the target suits",
     batch_size=16,
 )
 def swap_regularised(

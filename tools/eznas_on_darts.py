@@ -1,6 +1,6 @@
 """How the parts of eznas_a rank DARTS networks of one size, and networks whose width and depth vary.
 
-    python -m zcbench.tools.eznas_on_darts > docs/eznas_on_darts.csv      # 5 minutes of one core
+    python -m zcbench.tools.eznas_on_darts > docs/eznas_on_darts.csv      # 4 minutes of one core
     python -m zcbench.tools.eznas_on_darts docs/eznas_on_darts.csv        # the tables of docs/eznas_on_darts.md
 
 The networks are of `darts_trained`. A row of the file is a network with the sums over its ReLU-Conv-BatchNorm triples.
@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from ..bench.stats.bootstrap import bootstrap, by_network, interval, resamples
 from ..bench.stats.coefficients import kendall
@@ -53,7 +54,7 @@ def measured() -> pd.DataFrame:
     """
     space = DartsTrained(data_folder(None))
     sample = space.sample(FIXED)
-    truth = space.truth("cifar10").accuracies
+    truth = space.truth("cifar10").values
     images = DATASETS["cifar10"](data_folder(None))
     batches = {count: images.probe_batch(count, 0).x for count in (1, 16)}
     wanted = list(settings())
@@ -96,45 +97,63 @@ def combinations(rows: pd.DataFrame) -> dict[str, pd.Series]:
         "`eznas_a.operations`": operations / count,
         "`eznas_a.per_channel`": rows["sum_per_channel"] / rows["triples"],
         "`eznas_a.sum`": rows["sum"],
-        "mean over the triples of inputs": rows["sum_inputs"] / rows["inputs"],
+        "mean over the input triples": rows["sum_inputs"] / rows["inputs"],
+        "share of input triples": rows["inputs"] / rows["triples"],
         "number of triples": rows["triples"],
-        "share of triples of inputs, negative": -rows["inputs"] / rows["triples"],
         "`params`": rows["params"],
         "`macs`": rows["macs"],
     }
 
 
+def taus(scores: pd.Series, truth: pd.Series) -> tuple[float, NDArray[np.float64]]:
+    """Return Kendall's tau, and that of every resample of the networks."""
+    x, y = scores.to_numpy(float), truth.to_numpy(float)
+    return kendall(x, y), bootstrap(x, y, by_network(resamples(len(x)), len(x)))[1]
+
+
+def shown(value: float, drawn: NDArray[np.float64]) -> str:
+    """Return a number with its 95 % interval."""
+    return "{} [{} {}]".format(*(f"{number:.3f}".replace("0.", ".") for number in (value, *interval(drawn))))
+
+
 def tau(scores: pd.Series, truth: pd.Series) -> str:
     """Return Kendall's tau with its 95 % interval over networks."""
-    x, y = scores.to_numpy(float), truth.to_numpy(float)
-    low, high = interval(bootstrap(x, y, by_network(resamples(len(x)), len(x)))[1])
-    value, low, high = (f"{number:.3f}".replace("0.", ".") for number in (kendall(x, y), low, high))
-    return f"{value} [{low} {high}]"
+    return shown(*taus(scores, truth))
 
 
 def tables(rows: pd.DataFrame) -> str:
     """Return the tables of the page as Markdown."""
     fixed, on_16, varied = (rows[rows["part"] == part] for part in ("fixed", "16 images", "varied"))
-    some = fixed[fixed["index"].isin(on_16["index"])]
+    scores, wider = combinations(fixed), combinations(varied)["`eznas_a`"]
     lines = [f"| {len(fixed)} networks | tau with the accuracy | tau with params |", "| --- | --: | --: |"]
-    for name, scores in combinations(fixed).items():
-        lines.append(f"| {name} | {tau(scores, fixed['accuracy'])} | {tau(scores, fixed['params'])} |")
-    lines += ["", f"| {len(on_16)} networks | one image | 16 images |", "| --- | --: | --: |"]
-    for name in ("`eznas_a`", "`eznas_a.operations`", "`eznas_a.sum`"):
-        cells = [tau(combinations(part)[name], part["accuracy"]) for part in (some, on_16)]
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
-    same = fixed[fixed["index"].isin(varied["index"])]
+    lines += [f"| {n} | {tau(s, fixed['accuracy'])} | {tau(s, fixed['params'])} |" for n, s in scores.items()]
+    lines += ["", f"| {len(on_16)} networks, tau with the accuracy | one image | 16 images |", "| --- | --: | --: |"]
+    lines += _compared([fixed[fixed["index"].isin(on_16["index"])], on_16], "accuracy")
     lines += [
         "",
         f"| {len(varied)} networks, tau with params | 16 channels, 8 cells | both vary |",
         "| --- | --: | --: |",
     ]
-    for name in ("`eznas_a`", "`eznas_a.operations`", "`eznas_a.per_channel`", "`eznas_a.sum`"):
-        cells = [tau(combinations(part)[name], part["params"]) for part in (same, varied)]
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
-    triples, total = fixed["inputs"].sum() / fixed["triples"].sum(), fixed["sum_inputs"].sum() / fixed["sum"].sum()
-    lines += ["", f"Triples of inputs: {triples:.0%} of all triples, {total:.0%} of the sum."]
+    lines += _compared([fixed[fixed["index"].isin(varied["index"])], varied], "params")
+    count, total = (fixed[name].sum() for name in ("triples", "sum"))
+    inputs, of_inputs = (fixed[name].sum() for name in ("inputs", "sum_inputs"))
+    rest = (total - of_inputs) / (count - inputs)
+    (value, drawn), (other, others) = (taus(scores[n], fixed["accuracy"]) for n in ("`eznas_a.sum`", "`params`"))
+    lines += [
+        "",
+        f"- Input triples: {inputs / count:.0%} of all triples and {of_inputs / total:.0%} of the sum.",
+        f"- Mean of an input triple: {of_inputs / inputs:.2f}; of another one: {rest:.2f}.",
+        f"- `eznas_a.sum` minus `params`, tau with the accuracy: {shown(value - other, drawn - others)}.",
+        f"- `eznas_a` where both vary: tau with the width {tau(wider, varied['width'])}, "
+        f"with the depth {tau(wider, varied['depth'])}.",
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _compared(parts: list[pd.DataFrame], truth: str) -> list[str]:
+    names = ("`eznas_a`", "`eznas_a.operations`", "`eznas_a.per_channel`", "`eznas_a.sum`")
+    cells = [[tau(combinations(part)[name], part[truth]) for part in parts] for name in names]
+    return [f"| {name} | {' | '.join(row)} |" for name, row in zip(names, cells, strict=True)]
 
 
 def main() -> None:
