@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -74,7 +73,8 @@ def measured() -> pd.DataFrame:
 def sums(skeleton: Skeleton, x: torch.Tensor) -> Row:
     """Return the sums over all triples of a network, and over those that fit the inputs of cells."""
     torch.manual_seed(0)
-    net = Network(skeleton, TASK.num_classes, DartsTrained.style).to(memory_format=torch.channels_last)
+    net = Network(skeleton, TASK.num_classes, DartsTrained.style)
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     triples = Probe(net, x, None, plan=[SIGNS]).read(SIGNS)
     inputs = fits_a_cell([place for place, _ in triples])
     scores = np.array([score for _, score in triples])
@@ -163,7 +163,7 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     try:
-        sys.stdout.write(cast("str", measured().to_csv(index=False, float_format="%.9g")))
+        sys.stdout.write(measured().to_csv(index=False, float_format="%.9g"))
     except DataFileError as error:
         sys.exit(str(error))
 
