@@ -1,11 +1,11 @@
-"""Aggregates: proxies that rank the networks of a pool by the scores of other proxies."""
+"""Aggregates: proxies that score the networks of a pool by the scores of other proxies, their ranks or their values."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,16 @@ class Aggregate(Card):
 
     Attributes:
         function: Function from the members' scores of m networks to m scores. It gets scores `(m,)` by name, without
-            NaN, of which higher is better.
+            NaN.
         members: Names of the proxies that the aggregate reads.
+        over: What of the scores counts. With `ranks`, the function gets scores of which higher is better, and only
+            their order within the pool counts. With `values`, it gets the scores as the proxies give them, and what it
+            returns for a network does not depend on the others.
     """
 
     function: AggregateFunction
     members: tuple[str, ...]
+    over: Literal["ranks", "values"] = "ranks"
 
     def card(self) -> dict[str, Any]:
         """Return the card as plain values, for JSON; its batch size is the largest of its members."""
@@ -44,23 +48,43 @@ class Aggregate(Card):
         Args:
             scores: Scores `(m,)` by name of the proxy, with the sign that the proxy gives.
         """
-        signed = {name: scores[name] if PROXIES[name].direction == "higher" else -scores[name] for name in self.members}
-        pool = np.logical_and.reduce([~np.isnan(values) for values in signed.values()])
+        given = {name: self._oriented(name, scores[name]) for name in self.members}
+        pool = np.logical_and.reduce([~np.isnan(values) for values in given.values()])
         assert isinstance(pool, np.ndarray)
         result = np.full(len(pool), np.nan)
         if pool.any():
-            result[pool] = self.function({name: values[pool] for name, values in signed.items()})
+            result[pool] = self.function({name: values[pool] for name, values in given.items()})
         return result
+
+    def _oriented(self, name: str, scores: Vector) -> Vector:
+        return -scores if self.over == "ranks" and PROXIES[name].direction == "lower" else scores
 
 
 AGGREGATES: Registry[Aggregate] = Registry("aggregate")
 
 
-def aggregate(name: str, *, of: Iterable[str], paper: str, version: int = 1) -> Callable[[F], F]:
-    """Register a function of the scores of a pool as an aggregate, and return it unchanged."""
+def aggregate(
+    name: str,
+    *,
+    of: Iterable[str],
+    paper: str,
+    version: int = 1,
+    over: Literal["ranks", "values"] = "ranks",
+    tuned_on: str = "",
+) -> Callable[[F], F]:
+    """Register a function of the scores of a pool as an aggregate, and return it unchanged; see `Aggregate`."""
 
     def decorate(function: F) -> F:
-        AGGREGATES.add(name, Aggregate(name=name, function=function, version=version, members=tuple(of), paper=paper))
+        found = Aggregate(
+            name=name,
+            function=function,
+            version=version,
+            members=tuple(of),
+            paper=paper,
+            over=over,
+            tuned_on=tuned_on,
+        )
+        AGGREGATES.add(name, found)
         return function
 
     return decorate

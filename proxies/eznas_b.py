@@ -18,6 +18,7 @@ def _gradient(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
 
 PERTURBED = DATA + 0.1 * NOISE2
 INIT = "kaiming_fan_out"
+EVOLVED = "evolved on NDS ENAS"
 
 
 def outputs(init: str = INIT) -> Tap:
@@ -47,6 +48,7 @@ def _program(tensor: Tensor) -> float:
 @register(
     "eznas_b",
     paper=f"{PAPER}, figure 6 (with the input that the released code feeds)",
+    tuned_on=EVOLVED,
     direction="lower",
     batch_size=1,
 )
@@ -71,7 +73,7 @@ def eznas_b(maps: Tapped = reads(outputs())) -> float:
     return _mean_program(maps[:half], maps[half:])
 
 
-@register("eznas_b.as_printed", paper=f"{PAPER}, figure 6, the input as labelled", batch_size=1)
+@register("eznas_b.as_printed", paper=f"{PAPER}, figure 6, the input as labelled", tuned_on=EVOLVED, batch_size=1)
 def eznas_b_as_printed(before: Tapped = reads(BEFORE), after: Tapped = reads(AFTER)) -> float:
     r"""Compute eznas_b from the gradient at the convolution's input, the tensor that the paper names.
 

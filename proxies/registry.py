@@ -68,12 +68,15 @@ class Card:
         version: Number that goes up when a score changes; scores of different versions are never compared.
         paper: Reference of the definition.
         direction: Whether a `higher` or a `lower` score means a better network, according to the authors.
+        tuned_on: Networks and accuracies on which the definition was evolved, fitted or chosen; empty if it was derived
+            without any, or if none are known.
     """
 
     name: str
     function: Callable[..., Any]
     version: int = 1
     paper: str = ""
+    tuned_on: str = ""
     direction: Literal["higher", "lower"] = "higher"
 
     @property
@@ -150,6 +153,7 @@ def card(of: Card, reads: Iterable[str], needs: Iterable[Need], batch_size: int)
         "batch": batch_size,
         "ms": costs().get(of.name),
         "paper": of.paper,
+        "tuned_on": of.tuned_on,
         "summary": of.summary,
     }
 
@@ -178,6 +182,7 @@ def register(
     *,
     version: int = 1,
     paper: str = "",
+    tuned_on: str = "",
     direction: Literal["higher", "lower"] = "higher",
     batch_size: int = 64,
     least_images: int = 1,
@@ -213,6 +218,7 @@ def register(
             function=function,
             version=version,
             paper=paper,
+            tuned_on=tuned_on,
             direction=direction,
             batch_size=batch_size,
             least_images=least_images,

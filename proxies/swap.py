@@ -56,7 +56,12 @@ def swap(patterns: Tapped = reads(PATTERNS)) -> float:
     return float(len(torch.unique(torch.cat(found), dim=0)))
 
 
-@register("swap.regularised", paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5", batch_size=16)
+@register(
+    "swap.regularised",
+    paper="Peng et al., SWAP-NAS, ICLR 2024, definition 3.5",
+    tuned_on="NAS-Bench-201, whose sizes the target suits",
+    batch_size=16,
+)
 def swap_regularised(
     patterns: Tapped = reads(PATTERNS),
     parameters: dict[str, Tensor] = reads(PARAMETERS),

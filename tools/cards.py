@@ -14,7 +14,7 @@ import sys
 
 from ..proxies import AGGREGATES, PROXIES, Proxy
 from ..proxies.aggregate import Aggregate
-from ..proxies.registry import COSTS, passes
+from ..proxies.registry import COSTS, Card, passes
 
 HEAD = """# Proxies
 
@@ -24,7 +24,8 @@ This page is made from the cards and docstrings by `python -m zcbench.tools.card
 together run {forwards} forward and {backwards} backward passes, where one by one they would run {unshared_forwards} and
 {unshared_backwards}. A pass that is vectorised over images counts once. *ms* is the cost of a proxy without sharing:
 {recipe}, torch {torch}, {cpu} (`python -m zcbench.tools.cost`).
-Proxies without a pass read only the network itself.
+Proxies without a pass read only the network itself. *Tuned on* names the networks and accuracies on which a definition
+was evolved, fitted or chosen, as far as they are known. On those networks its coefficients are too high.
 """
 
 ANGLE = """## Not zero-cost: AngleNAS
@@ -75,9 +76,14 @@ def page() -> str:
             f"| {link} | {c['version']} | {c['direction']} | {reads} | {c['fwd']} | {c['bwd']} | {c['batch']} | {ms} |"
         )
     sections = [
-        f"## {card.name}\n\n{inspect.cleandoc(card.function.__doc__ or '')}\n\n*{card.paper}*\n" for card in cards()
+        f"## {card.name}\n\n{inspect.cleandoc(card.function.__doc__ or '')}\n\n*{card.paper}*\n{_tuned(card)}"
+        for card in cards()
     ]
     return "\n".join([head, *lines, "", *sections, ANGLE])
+
+
+def _tuned(card: Card) -> str:
+    return f"\nTuned on: {card.tuned_on}.\n" if card.tuned_on else ""
 
 
 if __name__ == "__main__":

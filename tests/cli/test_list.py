@@ -36,6 +36,7 @@ def test_the_list_of_proxies_is_whole(capsys: pytest.CaptureFixture[str]) -> Non
         "batch": int,
         "ms": float | int | None,
         "paper": str,
+        "tuned_on": str,
         "summary": str,
     }
     for record in records.values():

@@ -177,7 +177,18 @@ def test_a_network_without_a_path_ends_in_a_status(name: str, batch: Batch) -> N
 def test_scores_of_a_network_without_a_path(batch: Batch) -> None:
     net = cell(NO_PATH)
     values = {s.proxy: s.value for s in score_all(net, *batch, EVERY)}
-    zero = ("grad_norm", "snip", "hnas.grasp", "gradsign", "eznas_a", "eznas_a.l2", "l_swag", "zico", "zico.b4")
+    zero = (
+        "grad_norm",
+        "snip",
+        "hnas.grasp",
+        "gradsign",
+        "eznas_a",
+        "eznas_a.l2",
+        "eznas_a.sum",
+        "l_swag",
+        "zico",
+        "zico.b4",
+    )
     for name in zero:
         assert values[name] == 0, name
     # Only the bias of the classifier moves a logit, by one; the labels differ, so the kernel is the identity.

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from zcbench.errors import NotApplicableError
+from zcbench.proxies import PROXIES
 from zcbench.proxies.eznas_a import SIGNS, eznas_a, first_of_triples
 from zcbench.proxies.operations.isolation import Places
 from zcbench.proxies.operations.record import record
@@ -119,3 +120,59 @@ def test_no_triple_and_no_square_are_not_applicable() -> None:
 def test_the_score_grows_with_the_root_of_the_batch() -> None:
     g = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     assert SIGNS.reduce(PLACE, g, torch.cat([g, g])) == pytest.approx(math.sqrt(2) * SIGNS.reduce(PLACE, g, g))
+
+
+class Cell(nn.Module):
+    """A cell of two inputs and two operations in the manner of DARTS."""
+
+    def __init__(self, before: int, last: int, width: int) -> None:
+        super().__init__()
+        self.fit_before, self.fit_last = (self.triple(inputs, width, 1) for inputs in (before, last))
+        self.first, self.second = (self.triple(width, width, 3) for _ in range(2))
+
+    @staticmethod
+    def triple(inputs: int, outputs: int, kernel: int) -> nn.Sequential:
+        convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
+        return nn.Sequential(nn.ReLU(), convolution, nn.BatchNorm2d(outputs))
+
+    def forward(self, before: Tensor, last: Tensor) -> Tensor:
+        states = [self.fit_before(before), self.fit_last(last)]
+        states.append(self.first(states[0]) + states[1])
+        states.append(self.second(states[2]))
+        return torch.cat(states[2:], 1)
+
+
+class Cells(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6))
+        self.cells = nn.ModuleList([Cell(6, 6, 4), Cell(6, 8, 4), Cell(8, 8, 4)])
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = last = self.stem(x)
+        for cell in self.cells:
+            before, last = last, cell(before, last)
+        return self.head(last.mean((2, 3)))
+
+
+def test_operations_are_the_triples_that_do_not_fit_the_inputs_of_cells() -> None:
+    x = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0)).double()
+    found = Probe(Cells().double(), x, plan=[SIGNS]).read(SIGNS)
+    modules = [place.module for place, _ in found if isinstance(place, Call)]
+    assert len(modules) == len(found) == 12  # four in each of three cells
+    inside = [score for module, (_, score) in zip(modules, found, strict=True) if "fit" not in module]
+    assert len(inside) == 6
+    values = {name: PROXIES[name](Probe(Cells().double(), x)) for name in ("eznas_a", "eznas_a.operations")}
+    assert values["eznas_a.operations"] == pytest.approx(sum(inside) / 6, rel=1e-12)
+    assert values["eznas_a"] == pytest.approx(sum(score for _, score in found) / 12, rel=1e-12)
+    assert values["eznas_a"] != values["eznas_a.operations"]
+
+
+def test_operations_of_cells_without_any_are_not_applicable() -> None:
+    net = Cells()
+    for cell in net.cells:
+        cell.first, cell.second = nn.Identity(), nn.Identity()
+    with pytest.raises(NotApplicableError, match="triples"):
+        PROXIES["eznas_a.operations"](Probe(net, torch.randn(2, 3, 8, 8)))

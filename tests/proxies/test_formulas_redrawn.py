@@ -224,11 +224,15 @@ def test_eznas_a_of_stacks(doubles: Batch) -> None:
     torch.manual_seed(0)
     more = [nn.Conv2d(7, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU()]
     net = nn.Sequential(*body()[:6], *more, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 10)).double()
-    values = {name: score(name, net, doubles[0]) for name in ("eznas_a", "eznas_a.l2", "eznas_a.conv_bn_relu")}
+    variants = ("", ".l2", ".conv_bn_relu", ".sum", ".per_channel", ".operations")
+    values = {f"eznas_a{name}": score(f"eznas_a{name}", net, doubles[0]) for name in variants}
     redrawn(net, fan_out)
     first, second = (of_signs(g) for g in sums_of_logits(net, doubles[0], 2, 5))
     assert values["eznas_a"] == pytest.approx((first + second) / 2, rel=1e-9)
     assert values["eznas_a.l2"] == pytest.approx(math.sqrt(first**2 + second**2), rel=1e-9)
+    assert values["eznas_a.sum"] == pytest.approx(first + second, rel=1e-9)
+    assert values["eznas_a.per_channel"] == pytest.approx((first / 5**0.5 + second / 7**0.5) / 2, rel=1e-9)
+    assert values["eznas_a.operations"] == values["eznas_a"]  # no cell, so nothing is left out
     convolutions = [of_signs(g) for g in sums_of_logits(net, doubles[0], 0, 3, 6)]
     assert values["eznas_a.conv_bn_relu"] == pytest.approx(np.mean(convolutions), rel=1e-9)
 

@@ -72,6 +72,8 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
         (("hnas.grad", "hnas.snip", "hnas.grasp", "wrcor"), 2, 2),
         (("az_expressivity", "az_progressivity", "az_trainability"), 1, 1),
         (("eznas_a", "eznas_a.as_released", "eznas_a.l2", "eznas_a.conv_bn_relu"), 1, 1),
+        (("eznas_a", "eznas_a.operations", "eznas_a.per_channel", "eznas_a.sum"), 1, 1),
+        (("apd", "naswot"), 1, 0),
         (("eznas_a", "eznas_b.as_printed"), 2, 2),
         (("near", "meco", "meco.as_released", "meco.opt"), 1, 0),
         (("zico", "zico_bc", "zico.b4", "l_swag", "naswot"), 7, 6),
