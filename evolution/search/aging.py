@@ -15,7 +15,7 @@ from ...errors import ConfigError
 from ...spaces import Space
 from .asks import METHODS, Method, Score, Search, Setting, Train
 from .config import SearchConfig
-from .sampling import check_pool, distinct, ranked
+from .sampling import check_pool, distinct, pool, ranked
 
 
 def aging(given: Setting, *, warmup: bool = False, moves: bool = False) -> Search:
@@ -27,7 +27,7 @@ def aging(given: Setting, *, warmup: bool = False, moves: bool = False) -> Searc
         moves: Whether a child is the best by score of several mutants; otherwise it is the first mutant.
     """
     config, generator = given.config, given.generator
-    start = distinct(given.space, config.pool if warmup else config.population, generator)
+    start = pool(given) if warmup else distinct(given.space, config.population, generator)
     if warmup:
         scores = yield Score(tuple(start), given.proxy)
         start = [start[place] for place in ranked(scores)[: config.population]]
@@ -62,8 +62,8 @@ def _check(config: SearchConfig, space: Space) -> None:
 def _check_warmup(config: SearchConfig, space: Space) -> None:
     _check(config, space)
     check_pool(config, space)
-    if 0 < config.pool < config.population:
-        raise ConfigError(f"pool: expected at least the population of {config.population} networks, got {config.pool}")
+    if (size := config.pool or config.shortlist or space.size) < config.population:
+        raise ConfigError(f"pool: expected at least the population of {config.population} networks, got {size}")
 
 
 METHODS.add("aging", Method(aging, scores=False, check=_check))

@@ -67,12 +67,14 @@ class Method:
         search: Function that starts a search.
         scores: Whether it needs a proxy; it then runs once for each.
         trains: Whether it asks for trainings, so that the space needs accuracies.
+        also: Function from the proxy that guides it to others whose scores it asks for.
         check: Function that raises a `ConfigError` for numbers that the method cannot run with.
     """
 
     search: Callable[[Setting], Search]
     scores: bool
     trains: bool = True
+    also: Callable[[str], tuple[str, ...]] = lambda proxy: ()
     check: Callable[[SearchConfig, Space], None] = lambda config, space: None
 
 

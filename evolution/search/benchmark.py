@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ class Benchmark:
     Attributes:
         validation: The accuracy that guides a search.
         test: The accuracy that is reported, which no method sees.
+        others: The accuracies on other data sets that are reported too, by data set.
         seconds: Seconds of the training behind the validation accuracy, in the order of the index; None if the files of
             the space do not say them.
     """
@@ -27,6 +29,7 @@ class Benchmark:
     validation: Truth
     test: Truth
     seconds: NDArray[np.float64] | None
+    others: Mapping[str, Truth]
 
     def trained(self, network: str) -> tuple[float, float, float]:
         """Return the validation accuracy, the test accuracy and the seconds (or NaN) of a training."""
@@ -39,13 +42,10 @@ class Benchmark:
         """The highest test accuracy of the space."""
         return float(self.test.values.max())
 
-    @property
-    def is_one_accuracy(self) -> bool:
-        """Whether the accuracy that guides is also the one that is reported."""
-        return self.validation.name == self.test.name
 
-
-def read_benchmark(space: Space, task: str, validation: str, test: str) -> Benchmark:
+def read_benchmark(
+    space: Space, task: str, validation: str = "default", test: str = "default", others: Sequence[str] = ()
+) -> Benchmark:
     """Read the accuracies of a space.
 
     Args:
@@ -54,6 +54,7 @@ def read_benchmark(space: Space, task: str, validation: str, test: str) -> Bench
         validation: Name of the accuracy that guides; `default` is the first validation accuracy, or the reported one if
             the space has no other.
         test: Name of the accuracy that is reported; `default` is the first one.
+        others: Tasks of other data sets, of which the first accuracy is reported too.
 
     Raises:
         ConfigError: The space has no accuracies for the data set, or not for every network.
@@ -63,10 +64,12 @@ def read_benchmark(space: Space, task: str, validation: str, test: str) -> Bench
     if validation == "default":
         validation = next((name for name in space.truths[task] if name.startswith("valid")), test)
     guide = space.truth(task, validation)
-    for truth in (guide, reported):
+    transferred = {name: space.truth(name) for name in others}
+    for truth in (guide, reported, *transferred.values()):
         if lacking := int(np.isnan(truth.values).sum()):
             raise ConfigError(
                 f"dataset: {lacking} of {space.size} networks of {space.name} have no accuracy {truth.name}: expected "
                 "one of every network"
             )
-    return Benchmark(space, guide, reported, space.training_seconds(task, guide.name.partition("/")[2]))
+    seconds = space.training_seconds(task, guide.name.partition("/")[2])
+    return Benchmark(space, guide, reported, seconds, transferred)

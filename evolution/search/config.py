@@ -22,15 +22,21 @@ class SearchConfig:
         validation: Name of the accuracy that a method sees of a network that it trains; `default` is the first
             validation accuracy of the space for the data set.
         test: Name of the accuracy that is reported; `default` is the first one of the space for the data set.
+        transfer: Other data sets on which the test accuracy of the network that was found is reported too.
         budget: Number of trained networks that a run of a method may ask for.
         proxy_budget: Number of networks that a run of a method may score; 0 for no limit.
         seconds: Seconds of training that a run of a method may ask for, by the table of the space; 0 for no limit.
         repeats: Number of runs of each method, each with its own random draws; all methods have the same seeds.
         seed: Seed of every random draw of the methods.
         pool: Number of networks that best, aging.warmup, keep and hnas draw and score; 0 for the whole space.
+        shortlist: Number of networks that pools are drawn from, the first of the fixed shuffle of the space; 0 for the
+            whole space. Repeats with a short list share their scores, and their pools are more alike.
         population: Number of networks in the population of aging evolution.
         tournament: Number of networks that are drawn from the population; the best of them becomes a parent.
         children: Number of mutants of a parent that aging.moves scores; it trains the one with the highest score.
+        fraction: Share of a pool that keep keeps.
+        top: Number of the best networks of a pool, by test accuracy, of which keep counts those that it keeps.
+        iterations: Number of pairs of mu and nu that hnas tries.
         representatives: Score one network of every class of equal networks, in place of any of that class.
         batch_size: Number of images in the probe batch; 0 for the batch size of the protocol of each proxy.
         score_seed: Seed of the images, the initialisation and the noise of the scores.
@@ -52,15 +58,20 @@ class SearchConfig:
     proxy: list[str] | str = field(default_factory=list)
     validation: str = "default"
     test: str = "default"
+    transfer: list[str] | str = field(default_factory=list)
     budget: int = 50
     proxy_budget: int = 0
     seconds: float = 0.0
     repeats: int = 20
     seed: int = 0
     pool: int = 200
+    shortlist: int = 0
     population: int = 10
     tournament: int = 3
     children: int = 10
+    fraction: float = 0.1
+    top: int = 10
+    iterations: int = 20
     representatives: bool = False
     batch_size: int = 0
     score_seed: int = 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...bench.stats.bootstrap import interval, resamples
+from .benchmark import Benchmark
 from .play import Run
 
 Vector = NDArray[np.float64]
@@ -72,6 +73,8 @@ class Outcome:
         validation: Mean validation accuracy of the network that was chosen by it.
         test: Test accuracy of that network.
         gain: Test accuracy less that of the first outcome, paired by repeat.
+        better: Number of repeats in which it is higher than that of the first outcome, ties counting half.
+        others: Accuracy of the chosen network on other data sets.
         tests: Test accuracies `(repeats,)`.
     """
 
@@ -82,10 +85,12 @@ class Outcome:
     validation: float
     test: Mean
     gain: Mean
+    better: float
+    others: Mapping[str, Mean]
     tests: Vector
 
 
-def outcomes(runs: Sequence[Run]) -> list[Outcome]:
+def outcomes(runs: Sequence[Run], benchmark: Benchmark) -> list[Outcome]:
     """Return the outcome of every method and proxy with trainings, in the order of the runs."""
     found: list[Outcome] = []
     for name, own in grouped(runs):
@@ -93,7 +98,9 @@ def outcomes(runs: Sequence[Run]) -> list[Outcome]:
         if not ends:
             continue
         tests = np.array([end.test for end in ends])
-        first = found[0].tests if found else tests
+        # A method that ends before it trains a network has fewer results, and no pairs.
+        gains = tests - found[0].tests if found and len(found[0].tests) == len(tests) else np.full(len(tests), np.nan)
+        places = [benchmark.space.index(end.network) for end in ends]
         found.append(
             Outcome(
                 name,
@@ -102,7 +109,9 @@ def outcomes(runs: Sequence[Run]) -> list[Outcome]:
                 float(np.mean([run.trained[-1].seconds for run in own if run.trained])),
                 float(np.mean([end.validation for end in ends])),
                 mean(tests),
-                mean(tests - first) if len(first) == len(tests) else Mean(math.nan, math.nan, math.nan),
+                mean(gains),
+                float((np.sign(gains) / 2 + 0.5).sum()),
+                {name: mean(truth.values[places]) for name, truth in benchmark.others.items()},
                 tests,
             )
         )

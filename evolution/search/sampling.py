@@ -20,6 +20,16 @@ def distinct(space: Space, count: int, generator: random.Random) -> list[str]:
     return [space.architecture(i) for i in space.sample(count or space.size, generator.randrange(2**32))]
 
 
+def pool(given: Setting) -> list[str]:
+    """Draw the pool of a method, all networks with the same probability and each once, in a random order."""
+    space, config = given.space, given.config
+    if not config.shortlist:
+        return distinct(space, config.pool, given.generator)
+    known = space.sample(config.shortlist, seed=0)
+    order = np.random.RandomState(given.generator.randrange(2**32)).permutation(len(known))
+    return [space.architecture(known[place]) for place in order[: config.pool or len(known)]]
+
+
 def ranked(scores: list[float]) -> list[int]:
     """Return places in the order of scores, the highest first; equal scores keep their order, and NaN comes last."""
     return [int(place) for place in np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")]
@@ -34,17 +44,19 @@ def random_search(given: Setting) -> Search:
 
 def best(given: Setting) -> Search:
     """Score the networks of a pool, and train them in the order of their scores."""
-    pool = distinct(given.space, given.config.pool, given.generator)
-    scores = yield Score(tuple(pool), given.proxy)
+    networks = pool(given)
+    scores = yield Score(tuple(networks), given.proxy)
     for place in ranked(scores):
-        yield Train(pool[place])
+        yield Train(networks[place])
     return None
 
 
 def check_pool(config: SearchConfig, space: Space) -> None:
-    """Refuse a pool that is larger than the space."""
-    if not 0 <= config.pool <= space.size:
-        raise ConfigError(f"pool: expected 0 to {space.size} networks of {space.name}, got {config.pool}")
+    """Refuse a pool or a short list that is larger than what it is drawn from."""
+    if not 0 <= config.shortlist <= space.size:
+        raise ConfigError(f"shortlist: expected 0 to {space.size} networks of {space.name}, got {config.shortlist}")
+    if not 0 <= config.pool <= (most := config.shortlist or space.size):
+        raise ConfigError(f"pool: expected 0 to {most} networks of {space.name}, got {config.pool}")
 
 
 METHODS.add("random", Method(random_search, scores=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ from ...plugins import load
 from ...proxies.aggregate import split
 from ...spaces import SPACES, Space
 from . import aging, sampling  # noqa: F401 - they register their methods
-from .asks import METHODS
+from .asks import METHODS, Method
 from .benchmark import Benchmark, read_benchmark
 from .config import CONFIG_VERSION, SearchConfig
+from .hnas import agreement
+from .keep import survivals
 from .outcome import Outcome, lines, outcomes
 from .play import Run, play
-from .report import as_figure, as_table, rows
+from .report import agreement_table, as_figure, rows, survival_figure, survival_rows, survival_table, tables
 from .scores import Scores
 
 
@@ -57,14 +59,26 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str]]:
     space, task = space_and_task(config)
     with nullcontext() if plan.study is None else Scores(plan.study, representatives=config.representatives) as scores:
         play(plan.runs, space, task, config, plan.benchmark, scores)
-    tables, notes = [], []
-    if plan.benchmark is not None and (found := outcomes(plan.runs)):
-        tables.append(as_table(found, plan.benchmark, config.repeats))
-        notes += _write(plan, plan.benchmark, found)
-        notes.append(_track(plan, found))
+    made: list[Table] = []
+    notes: list[str] = []
+    if plan.benchmark is not None and (found := outcomes(plan.runs, plan.benchmark)):
+        made += tables(found, plan.benchmark, config.repeats)
+        files = {"search.csv": rows(plan.runs, plan.benchmark, config.dataset).to_csv(index=False)}
+        files["search.json"] = json.dumps(recipe(plan, found), indent=1, allow_nan=False)
+        title = f"{config.space}, {plan.benchmark.test.name}, {config.repeats} repeats: mean and 95 % interval"
+        if available():
+            files["search.svg"] = as_figure(lines(plan.runs), plan.benchmark, title)
+        if kept := survivals(plan.runs, plan.benchmark, config.top, config.fraction):
+            made.append(survival_table(kept, config.top, config.fraction))
+            files["keep.csv"] = survival_rows(kept).to_csv(index=False)
+            if available():
+                files["keep.svg"] = survival_figure(kept, config.top, title)
+        if ranked := agreement(plan.runs):
+            made.append(agreement_table(ranked))
+        notes += [_guide(plan.benchmark, config.dataset), *_write(Path(config.out), files), _track(plan, found)]
     if scores is not None:
-        notes.append(f"scores: {config.results} ({scores.computed} networks scored now)")
-    return tables, [*filter(None, notes)]
+        notes.append(f"scores: {config.results}, {scores.computed} networks scored now")
+    return made, [*filter(None, notes)]
 
 
 def resolve_search(config: SearchConfig) -> Plan:
@@ -86,7 +100,9 @@ def resolve_search(config: SearchConfig) -> Plan:
     split(proxies)
     benchmark = None
     if any(method.trains for method in methods.values()):
-        benchmark = read_benchmark(space, task.name, config.validation, config.test)
+        folder = data_folder(config.data)
+        others = [DATASETS[name](folder).task.name for name in distinct("transfer", listed(config.transfer))]
+        benchmark = read_benchmark(space, task.name, config.validation, config.test, others)
     for name, method in methods.items():
         if method.scores and not proxies:
             raise ConfigError(f"proxy: expected the name of one that guides {name}, got none: add --proxy NAME")
@@ -96,14 +112,20 @@ def resolve_search(config: SearchConfig) -> Plan:
             f"seconds: expected an accuracy whose seconds of training are in a file of {space.name}, got "
             f"{benchmark.validation.name if benchmark else 'none'}: leave the setting out"
         )
-    study = _study(config, proxies) if any(method.scores for method in methods.values()) else None
+    scored = _scored(methods, proxies)
     runs = tuple(
         Run(name, proxy, repeat)
         for name, method in methods.items()
         for proxy in (proxies if method.scores else [""])
         for repeat in range(config.repeats)
     )
-    return Plan(config, benchmark, study, runs)
+    return Plan(config, benchmark, _study(config, scored) if scored else None, runs)
+
+
+def _scored(methods: Mapping[str, Method], proxies: Sequence[str]) -> list[str]:
+    """Return the proxies whose scores some methods ask for."""
+    scoring = [method for method in methods.values() if method.scores]
+    return list(dict.fromkeys(name for method in scoring for proxy in proxies for name in (proxy, *method.also(proxy))))
 
 
 def space_and_task(config: SearchConfig) -> tuple[Space, Task]:
@@ -165,24 +187,22 @@ def _flat(each: Outcome) -> dict[str, Any]:
     return record
 
 
-def _write(plan: Plan, benchmark: Benchmark, found: Sequence[Outcome]) -> list[str]:
-    """Write the rows, the recipe and the figure, and say where they are."""
-    out, config = Path(plan.config.out), plan.config
-    notes = [f"{benchmark.validation.name} guides, {benchmark.test.name} is reported"]
-    if benchmark.is_one_accuracy:
-        notes = [f"{config.space} has no validation accuracy for {config.dataset}: the test accuracy guides too"]
+def _guide(benchmark: Benchmark, dataset: str) -> str:
+    """Say which accuracy guides and which is reported."""
+    if benchmark.validation.name == benchmark.test.name:
+        return f"{benchmark.test.name} guides too: {benchmark.space.name} has no validation accuracy for {dataset}"
+    return f"{benchmark.validation.name} guides, {benchmark.test.name} is reported"
+
+
+def _write(out: Path, files: Mapping[str, str]) -> list[str]:
+    """Write files to a folder, and say where they are."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_atomically(out / "search.csv", rows(plan.runs, benchmark, config.dataset).to_csv(index=False).encode())
-        write_atomically(out / "search.json", json.dumps(recipe(plan, found), indent=1, allow_nan=False).encode())
-        notes.append(f"rows: {out / 'search.csv'}; recipe: {out / 'search.json'}")
-        if available():
-            title = f"{config.space}, {benchmark.test.name}, {config.repeats} repeats: mean and 95 % interval"
-            write_atomically(out / "search.svg", as_figure(lines(plan.runs), benchmark, title).encode())
-            notes.append(f"figure: {out / 'search.svg'}")
+        for name, text in files.items():
+            write_atomically(out / name, text.encode())
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
-    return notes
+    return [f"{', '.join(files)}: {out}"]
 
 
 def _track(plan: Plan, found: Sequence[Outcome]) -> str:
@@ -191,7 +211,7 @@ def _track(plan: Plan, found: Sequence[Outcome]) -> str:
     with Session(Path(plan.config.out), "search", dataclasses.asdict(plan.config), on=on) as session:
         if session.run is not None:
             flat = [
-                {name: value for name, value in _flat(each).items() if name not in {"tests", "test", "gain"}}
+                {name: value for name, value in _flat(each).items() if isinstance(value, str | float)}
                 | {f"test_{part}": value for part, value in dataclasses.asdict(each.test).items()}
                 for each in found
             ]
