@@ -37,6 +37,8 @@ class SearchConfig:
         fraction: Share of a pool that keep keeps.
         top: Number of the best networks of a pool, by test accuracy, of which keep counts those that it keeps.
         iterations: Number of pairs of mu and nu that hnas tries.
+        largest_nu: Largest nu that hnas tries; the released code has 5000, where the trace of a network of another
+            width or another batch may be far below.
         representatives: Score one network of every class of equal networks, in place of any of that class.
         batch_size: Number of images in the probe batch; 0 for the batch size of the protocol of each proxy.
         score_seed: Seed of the images, the initialisation and the noise of the scores.
@@ -72,6 +74,7 @@ class SearchConfig:
     fraction: float = 0.1
     top: int = 10
     iterations: int = 20
+    largest_nu: float = 5000.0
     representatives: bool = False
     batch_size: int = 0
     score_seed: int = 0

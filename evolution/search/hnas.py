@@ -7,7 +7,8 @@ $$\mu \, |M^2 - \nu^2| + \frac{\kappa}{M + 10^{-6}}$$
 where M is one of four measures and $\kappa$ the condition number of the neural tangent kernel of the label logits. As
 in the released code, $\mu = 10^c$ with c in [-4, 0], $\nu$ in [0, 5000], and 20 pairs are tried, a quarter of them
 drawn at random and the others by Bayesian optimisation with the expected improvement of the validation accuracy. The
-margin of the expected improvement, which the code leaves to its library, is 0 here.
+margin of the expected improvement is 0 here. Deviation: the code chooses a network whose smallest eigenvalue is a
+negative round-off, so that its condition number is far below zero; here that number is infinite.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ Vector = NDArray[np.float64]
 
 #: The measures that can be M.
 METRICS = ("ntk_trace", "ntk_trace.as_released", "hnas.grad", "hnas.snip", "hnas.grasp")
-#: Exponent of mu, and nu.
-RANGES = {"c": (-4.0, 0.0), "nu": (0.0, 5000.0)}
+#: Ends of the exponent of mu.
+EXPONENTS = (-4.0, 0.0)
 #: Share of the pairs that are drawn at random.
 RANDOM = 0.25
 
@@ -53,9 +54,12 @@ def kernel(metric: str) -> tuple[str, str]:
 
 
 def condition(criterion: Vector, trace: Vector) -> Vector:
-    """Return the condition number of the kernel from its criterion with the default constants, and its trace."""
-    value: Vector = (criterion - MU * np.abs(trace**2 - NU**2)) * (trace + 1e-6)
-    return value
+    """Return the condition number of the kernel from its criterion with the default constants, and its trace.
+
+    Below one, as where no image reaches the logits, it is the round-off of a singular kernel, and is infinite here.
+    """
+    value = (criterion - MU * np.abs(trace**2 - NU**2)) * (trace + 1e-6)
+    return np.where(value >= 1, value, np.inf)
 
 
 def hnas(given: Setting) -> Search:
@@ -63,13 +67,14 @@ def hnas(given: Setting) -> Search:
     from bayes_opt import BayesianOptimization, acquisition  # takes a second, and is an optional dependency
 
     networks = tuple(pool(given))
+    ranges = {"c": EXPONENTS, "nu": (0.0, given.config.largest_nu)}
     m = np.array((yield Score(networks, given.proxy)))
     criterion, trace = kernel(given.proxy)
     # Of the criterion lower is better, so that its scores have the other sign.
     kappa = condition(-np.array((yield Score(networks, criterion))), np.array((yield Score(networks, trace))))
     optimizer = BayesianOptimization(
         f=None,
-        pbounds=RANGES,
+        pbounds=ranges,
         acquisition_function=acquisition.ExpectedImprovement(xi=0.0),
         random_state=given.generator.randrange(2**32),
         verbose=0,
@@ -78,7 +83,7 @@ def hnas(given: Setting) -> Search:
     trained: dict[str, float] = {}
     for iteration in range(given.config.iterations):
         if iteration < RANDOM * given.config.iterations:
-            pair = {name: given.generator.uniform(*ends) for name, ends in RANGES.items()}
+            pair = {name: given.generator.uniform(*ends) for name, ends in ranges.items()}
         else:
             with warnings.catch_warnings():  # the fit of its Gaussian process may say that it has not converged
                 warnings.simplefilter("ignore")
@@ -116,6 +121,8 @@ def _check(config: SearchConfig, space: Space) -> None:
     check_pool(config, space)
     if config.iterations < 1:
         raise ConfigError(f"iterations: expected 1 or more, got {config.iterations}")
+    if not config.largest_nu > 0:
+        raise ConfigError(f"largest_nu: expected more than 0, got {config.largest_nu}")
     try:
         import bayes_opt  # noqa: F401
     except ImportError:

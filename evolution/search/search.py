@@ -140,6 +140,7 @@ def _study(config: SearchConfig, proxies: Sequence[str]) -> Study:
         StudyConfig(
             space=config.space,
             dataset=config.dataset,
+            accuracy=config.test,
             proxies=list(proxies),
             sample=1,
             batch_sizes=[config.batch_size] if config.batch_size else [],
