@@ -113,14 +113,14 @@ def as_figure(drawn: Sequence[Line], benchmark: Benchmark, title: str) -> str:
     """Draw test accuracy against the number of trainings, and against their seconds if the table says them."""
     timed = benchmark.seconds is not None
     with style():
-        made, axes = figure(1, 1 + timed, width=6.4 + 3.6 * timed, height=3.9, title=title, sharey=True, squeeze=False)
+        made, axes = figure(1, 1 + timed, width=7.4 + 3.6 * timed, height=3.9, title=title, sharey=True, squeeze=False)
         for place, panel in enumerate(axes[0]):
             for line, colour in zip(drawn, _colours(len(drawn)), strict=True):
                 xs = line.seconds if place else line.trained
                 panel.fill_between(xs, line.low, line.high, color=colour, alpha=0.15, lw=0)
                 panel.plot(xs, line.value, color=colour, lw=1.4, label=line.name)
             panel.axhline(benchmark.optimum, color="#1c2430", lw=0.8, ls=":", label="optimum")
-            panel.set_xscale("log")
+            _logarithmic(panel)
             panel.set_xlabel("seconds of training, by the table" if place else "trained networks")
         # The first networks of a random search say nothing about its end, and would flatten it.
         low = min(float(line.value[len(line.value) // 10]) for line in drawn)
@@ -128,24 +128,34 @@ def as_figure(drawn: Sequence[Line], benchmark: Benchmark, title: str) -> str:
         axes[0][0].set_ylim(low - margin, benchmark.optimum + margin)
         axes[0][0].set_ylabel("test accuracy, %")
         handles, names = axes[0][0].get_legend_handles_labels()
-        made.legend(handles, names, loc="outside right upper", handlelength=1.6)
+        made.legend(handles, names, loc="outside right center", handlelength=1.6)
         return as_svg(made, title)
 
 
 def survival_figure(found: Sequence[Survival], top: int, title: str) -> str:
     """Draw how much of the best networks of a pool each proxy keeps, over the share that it keeps."""
     with style():
-        made, axes = figure(1, 1, width=5.6, height=3.6, title=title)
+        made, axes = figure(1, 1, width=6.4, height=3.6, title=title)
         for each, colour in zip(found, _colours(len(found)), strict=True):
             value, low, high = ([getattr(kept, part) for kept in each.kept] for part in ("value", "low", "high"))
             axes.fill_between(each.shares, low, high, color=colour, alpha=0.15, lw=0)
             axes.plot(each.shares, value, color=colour, lw=1.4, marker="o", ms=3, label=each.proxy)
         axes.plot(found[0].shares, found[0].shares, color="#1c2430", lw=0.8, ls=":", label="chance")
-        axes.set_xscale("log")
+        _logarithmic(axes)
         axes.set_xlabel("share of the pool that is kept")
         axes.set_ylabel(f"share of the top {top} that is kept")
-        made.legend(loc="outside right upper", handlelength=1.6)
+        made.legend(loc="outside right center", handlelength=1.6)
         return as_svg(made, title)
+
+
+def _logarithmic(axes: Any) -> None:
+    """Make the horizontal axis logarithmic, with plain numbers at one and three in every power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _colours(count: int) -> list[Any]:
