@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ...datasets.tasks import Task
 from ...errors import ConfigError
+from ...progress import Progress
 from ...spaces import Space
 from .asks import METHODS, Score, Search, Setting, Train
 from .benchmark import Benchmark
@@ -148,13 +149,17 @@ def play(
     """
     budget = Budget(config.budget, config.proxy_budget, config.seconds)
     players = []
-    for run in runs:
-        # A text as the seed gives the same draws in every process, and all methods of a repeat the same.
-        generator = random.Random(f"{config.seed} {run.repeat}")
-        setting = Setting(space, task, run.proxy, config, generator)
-        players.append(_Player(run, METHODS[run.method].search(setting), benchmark, budget))
-    while waiting := [(player, player.question) for player in players if player.question is not None]:
-        assert scores is not None, "a method that asks for scores says so in its card"
-        scores.need((question.proxy, network) for _, question in waiting for network in question.networks)
-        for player, question in waiting:
-            player.answer(scores.of(question.proxy, question.networks))
+    with Progress(f"playing {len(runs)} runs", 0) as progress:
+        for run in runs:
+            # A text as the seed gives the same draws in every process, and all methods of a repeat the same.
+            generator = random.Random(f"{config.seed} {run.repeat}")
+            setting = Setting(space, task, run.proxy, config, generator)
+            players.append(_Player(run, METHODS[run.method].search(setting), benchmark, budget))
+        while waiting := [(player, player.question) for player in players if player.question is not None]:
+            assert scores is not None, "a method that asks for scores says so in its card"
+            progress.extend(len(waiting))
+            pairs = ((question.proxy, network) for _, question in waiting for network in question.networks)
+            scores.need(pairs, progress)
+            for player, question in waiting:
+                player.answer(scores.of(question.proxy, question.networks))
+                progress.advance(1)

@@ -24,7 +24,7 @@ from ...errors import ConfigError
 from ...progress import Progress
 from ...proxies import AGGREGATES, PROXIES
 
-Started = tuple[Leases, Writer, Workers | ClusterWorkers, Progress]
+Started = tuple[Leases, Writer, Workers | ClusterWorkers]
 
 #: Number of networks after which a proxy that has no score for any of them is given up.
 PATIENCE = 5
@@ -53,10 +53,10 @@ class Scores:
         self.computed = 0
         self._read(self._store.networks(study.space.name, study.images.name))
 
-    def need(self, wanted: Iterable[tuple[str, str]]) -> None:
+    def need(self, wanted: Iterable[tuple[str, str]], progress: Progress | None = None) -> None:
         """Compute what is not there yet of the scores of pairs of a proxy and a network.
 
-        Proxies of one network share their passes.
+        Proxies of one network share their passes. Each network that is scored counts in `progress`.
 
         Raises:
             ConfigError: A proxy has no score for any network so far.
@@ -68,7 +68,7 @@ class Scores:
                 if name not in self._known[member]:
                     lacking.setdefault(name, set()).add(member)
         if lacking:
-            self._compute(lacking)
+            self._compute(lacking, progress or Progress("", 0, shown=False))
         self._check()
 
     def of(self, proxy: str, networks: Sequence[str]) -> list[float]:
@@ -89,13 +89,14 @@ class Scores:
         space = self.study.space
         return space.architecture(space.representative(space.index(network))) if self._representatives else network
 
-    def _compute(self, lacking: Mapping[str, set[str]]) -> None:
+    def _compute(self, lacking: Mapping[str, set[str]], progress: Progress) -> None:
         jobs = [self._job(name, proxies) for name, proxies in lacking.items()]
-        leases, writer, engine, progress = self._started()
+        leases, writer, engine = self._started()
         progress.extend(len(jobs))
-        for _, rows in scored(self.study, jobs, leases, writer, engine, progress):
+        for _, rows in scored(self.study, jobs, leases, writer, engine, Progress("", len(jobs), shown=False)):
             for row in rows:
                 self._take(row.proxy, row.architecture, row.value, row.status, row.message)
+            progress.advance(1)
         self.computed += len(jobs)
         if rest := [name for name, proxies in lacking.items() if any(name not in self._known[p] for p in proxies)]:
             self._read(rest, tries=0)  # other runs have scored them meanwhile
@@ -144,7 +145,6 @@ class Scores:
                 self._open.enter_context(Leases(self.study.out)),
                 self._open.enter_context(self._store.writer()),
                 engine,
-                self._open.enter_context(Progress(f"scoring networks on {config.workers} worker(s)", 0)),
             )
         return self._started_workers
 

@@ -82,8 +82,8 @@ def test_agreement_is_the_rank_correlation_within_a_pool():
 
 
 def test_a_proxy_that_is_no_metric_is_refused():
-    with pytest.raises(ConfigError, match=r"proxy: expected a metric of hnas, one of ntk_trace, .*, got snip"):
-        kernel("snip")
+    with pytest.raises(ConfigError, match=r"proxy: expected a metric of hnas, one of ntk_trace, .*, got params"):
+        kernel("params")
 
 
 @pytest.mark.parametrize(

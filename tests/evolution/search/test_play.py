@@ -15,7 +15,7 @@ class Widths:
     def __init__(self):
         self.rounds = []
 
-    def need(self, wanted):
+    def need(self, wanted, progress):
         self.rounds.append(list(wanted))
 
     def of(self, proxy, networks):

@@ -117,7 +117,7 @@ def test_ray_gives_the_same_files(config, tmp_path):
         ({"method": "aging", "population": 41}, "population: expected 1 to 40 networks of wide, got 41"),
         ({"method": "aging", "space": "still"}, "still has no mutations"),
         ({"method": "best", "space": "broken", "proxy": "snip"}, "got snip, which failed on all"),
-        ({"method": "hnas", "proxy": "snip"}, "proxy: expected a metric of hnas"),
+        ({"method": "hnas", "proxy": "params"}, "proxy: expected a metric of hnas"),
         ({"dataset": "noise-imagenet16-120"}, "wide has no accuracies for imagenet16-120"),
         ({"seconds": 10.0}, "seconds: expected an accuracy whose seconds of training are in a file of wide"),
     ],
