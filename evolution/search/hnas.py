@@ -4,11 +4,11 @@ A network of a pool is chosen by the least of
 
 $$\mu \, |M^2 - \nu^2| + \frac{\kappa}{M + 10^{-6}}$$
 
-where M is a measure of gradients, one of four, and $\kappa$ the condition number of the neural tangent kernel of the label logits. As
-in the released code, $\mu = 10^c$ with c in [-4, 0], $\nu$ in [0, 5000], and 20 pairs are tried, a quarter of them
-drawn at random and the others by Bayesian optimisation with the expected improvement of the validation accuracy. The
-margin of the expected improvement is 0 here. Deviation: the code chooses a network whose smallest eigenvalue is a
-negative round-off, so that its condition number is far below zero; here that number is infinite.
+where M is a measure of gradients, one of four, and $\kappa$ the condition number of the neural tangent kernel of the
+label logits. As in the released code, $\mu = 10^c$ with c in [-4, 0], $\nu$ in [0, 5000], and 20 pairs are tried, a
+quarter of them drawn at random and the others by Bayesian optimisation with the expected improvement of the validation
+accuracy. The margin of the expected improvement is 0 here. Deviation: the code chooses a network whose smallest
+eigenvalue is a negative round-off, so that its condition number is far below zero; here that number is infinite.
 """
 
 from __future__ import annotations
