@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, data, enter, evolve, leaderboard, results, run, score
+from .cli import check, check_proxy, data, enter, evolve, leaderboard, results, run, score, search
 from .cli import list as list_
 from .cli.parser import main_parser, parse
 from .errors import IncompleteError, ZcbenchError, one_line
@@ -33,6 +33,7 @@ COMMANDS = {
     "list": list_,
     "data": data,
     "evolve": evolve,
+    "search": search,
 }
 
 

@@ -49,6 +49,12 @@ class Progress:
         """Add `more` to the count and show it."""
         self.update(self.done + more)
 
+    def extend(self, more: int) -> None:
+        """Raise the count at the end by `more`."""
+        self.total += more
+        if self.bar:
+            self.bar.update(self.task, total=self.total)
+
     def update(self, done: int) -> None:
         """Show a new count."""
         self.done = done

@@ -14,6 +14,8 @@ from ..errors import ConfigError, one_line
 
 T = TypeVar("T")
 
+#: Options that may be given several times, once for each name, in place of a list.
+_NAMES = ("--method", "--proxy")
 #: Arguments that several commands have.
 _SHARED: dict[str, dict[str, Any]] = {
     "data": {"type": str, "help": "The data folder; by default ZCBENCH_DATA or the data folder of the user."},
@@ -110,7 +112,7 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
         ConfigError: The arguments are not those of the command.
     """
     refuse_former(word.removeprefix("--").partition("=")[0] for word in arguments if word.startswith("--"))
-    arguments, named = _config_first(arguments, 1 if parser.commands else 0)
+    arguments, named = _config_first(_joined(arguments), 1 if parser.commands else 0)
     command = parser.commands.get(arguments[0], parser) if arguments else parser
     if named:
         command.default_config_files = []
@@ -143,6 +145,25 @@ def instantiated(command: Parser, parsed: Namespace) -> Namespace:
             raise ConfigError(f"{name}: expected settings by name, got {one_line(str(parsed[name]))[:80]}")
     made: Namespace = command.instantiate(parsed)
     return made
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """Return the words with each option of `_NAMES` once, its values in one list: `--proxy a --proxy b` is a,b."""
+    rest: list[str] = []
+    places: dict[str, int] = {}
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in _NAMES:
+            rest.append(word)
+            continue
+        value = value if equals else next(words, "")
+        if name in places:
+            rest[places[name]] += f",{value}"
+        else:
+            places[name] = len(rest)
+            rest.append(f"{name}={value}")
+    return rest
 
 
 def _config_first(arguments: list[str], start: int) -> tuple[list[str], bool]:

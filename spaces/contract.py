@@ -11,6 +11,7 @@ This module needs pytest, which zcbench does not install.
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -108,6 +109,20 @@ class SpaceContract(ABC):
         for wrong in (0, space.size + 1):
             with pytest.raises(ConfigError, match=f"expected 1 to {space.size} networks of {space.name}, got {wrong}"):
                 space.sample(wrong)
+
+    def test_a_mutant_is_another_network_of_the_space(self, space: Space) -> None:
+        """Mutation changes a network; draws depend on the generator alone; a space without mutations says so."""
+        network = space.draw(random.Random(1))
+        assert network == space.draw(random.Random(1))
+        if type(space).mutate is Space.mutate:
+            with pytest.raises(ConfigError, match=f"{space.name} has no mutations"):
+                space.mutate(network, random.Random(0))
+            return
+        mutants = [space.mutate(network, random.Random(seed)) for seed in range(20)]
+        assert mutants == [space.mutate(network, random.Random(seed)) for seed in range(20)]
+        assert network not in mutants
+        assert len(set(mutants)) > 1
+        assert [space.architecture(space.index(mutant)) for mutant in mutants] == mutants
 
     def test_weights_are_a_function_of_the_seed(self, space: Space) -> None:
         """The weights depend only on the seed, and the global random state does not change."""

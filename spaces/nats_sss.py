@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Mapping
 
 import torch
@@ -131,6 +132,13 @@ class NatsBenchSize(Space):
     def index(self, architecture: str) -> int:
         """Return the official index of a text."""
         return int("".join(str(WIDTHS.index(width)) for width in widths(architecture)), len(WIDTHS))
+
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw one of the 35 networks that have another width in one stage."""
+        changed = list(widths(architecture))
+        stage = generator.randrange(_STAGES)
+        changed[stage] = generator.choice([width for width in WIDTHS if width != changed[stage]])
+        return ":".join(map(str, changed))
 
     def network(self, architecture: str, task: Task) -> nn.Module:
         """Build the network."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -170,6 +171,13 @@ class NasBenchMacro(Space):
         """Return the index of eight digits."""
         layers(architecture)
         return int(architecture, 3)
+
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw one of the 16 networks that have another choice in one layer."""
+        layers(architecture)
+        place = generator.randrange(_LAYERS)
+        choice = generator.choice([digit for digit in "012" if digit != architecture[place]])
+        return architecture[:place] + choice + architecture[place + 1 :]
 
     def representative(self, index: int) -> int:
         """Return the index of the unique text of a network; there are 3,969."""

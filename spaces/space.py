@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -140,6 +141,24 @@ class Space(ABC):
         It is the index itself if the space knows of no such classes.
         """
         return index
+
+    def training_seconds(self, task: str, which: str) -> NDArray[np.float64] | None:
+        """Return the seconds of training behind an accuracy, in the order of the index; None if no file says them."""
+        del task, which
+        return None
+
+    def draw(self, generator: random.Random) -> str:
+        """Draw a network; all have the same probability."""
+        return self.architecture(generator.randrange(self.size))
+
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw a neighbour of a network: a network of the space with one other operation, width or depth.
+
+        Raises:
+            ConfigError: The space has no mutations.
+        """
+        del architecture, generator
+        raise ConfigError(f"space: {self.name} has no mutations of a network")
 
     def build(self, architecture: str, task: Task, seed: int) -> nn.Module:
         """Build a network whose initial weights are drawn from `seed`. The global random state does not change."""

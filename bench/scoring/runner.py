@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ...atomic import write_atomically
-from ...engine import Ended, Limits, place
+from ...engine import ClusterWorkers, Ended, Limits, Workers, place
 from ...environment import device_class, environment, torch_release
 from ...errors import ConfigError
 from ...progress import Progress
@@ -32,6 +32,7 @@ from .leases import Leases
 from .parts import LONGEST_TEXT, Row
 from .sizes import sizes_of, trainings_of
 from .store import Store
+from .writer import Writer
 
 #: Seconds between two looks at the networks that other runs have.
 WAIT_S = 0.5
@@ -135,18 +136,35 @@ def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:
         store.writer() as writer,
         workers(study, count, limits) as engine,
     ):
-        while jobs:
-            elsewhere: list[Job] = []
-            for ended in engine.run(_rows, _mine(study, leases, jobs, elsewhere)):
-                writer.add(_without_score(study, ended) if ended.value is None else ended.value)
-                leases.finish(*_lease(study, ended.job))
-                ended_here += len(ended.job.members)
-                progress.advance(1)
-            progress.update(progress.total - len(elsewhere))
-            if len(elsewhere) == len(jobs):
-                time.sleep(WAIT_S)
-            jobs = elsewhere
+        for job, _ in scored(study, jobs, leases, writer, engine, progress):
+            ended_here += len(job.members)
     return ended_here
+
+
+def scored(
+    study: Study,
+    jobs: list[Job],
+    leases: Leases,
+    writer: Writer,
+    engine: Workers | ClusterWorkers,
+    progress: Progress,
+) -> Iterator[tuple[Job, list[Row]]]:
+    """Yield jobs with their rows as they end, when the rows are written; wait for jobs that other runs do.
+
+    A job that another run has done is not yielded: its rows are in the store.
+    """
+    while jobs:
+        elsewhere: list[Job] = []
+        for ended in engine.run(_rows, _mine(study, leases, jobs, elsewhere)):
+            rows = _without_score(study, ended) if ended.value is None else ended.value
+            writer.add(rows)
+            leases.finish(*_lease(study, ended.job))
+            yield ended.job, rows
+            progress.advance(1)
+        progress.update(progress.total - len(elsewhere))
+        if len(elsewhere) == len(jobs):
+            time.sleep(WAIT_S)
+        jobs = elsewhere
 
 
 def _mine(study: Study, leases: Leases, jobs: list[Job], elsewhere: list[Job]) -> Iterator[Job]:

@@ -18,7 +18,7 @@ from ...errors import ResultsError, one_line
 from ..study.recipe import Recipe, Work
 from .migration import FORMER, migrate, strays
 from .parts import FORMAT, check_all, is_part, place
-from .questions import Found, check_cells, connected
+from .questions import Found, check_cells, connected, table_of
 from .writer import Writer
 
 _MANIFEST = "zcbench.json"
@@ -155,6 +155,24 @@ class Store:
             return {networks[i]: tuple(_rest(work, done[i])) for i in np.flatnonzero(~done.all(axis=1)).tolist()}
 
         return self._ask(recipe, lacking, whole=False)
+
+    def networks(self, space: str, dataset: str) -> list[str]:
+        """Return the networks of which there is a row for a space and data set, sorted.
+
+        Raises:
+            ResultsError: As for `rows`.
+        """
+        self.upgrade()
+
+        def ask() -> list[str]:
+            parts = self.parts(space, dataset)
+            check_all(parts)
+            with connected(self.scores) as connection:
+                check_cells(connection, parts)
+                found = connection.execute(f"SELECT DISTINCT architecture FROM {table_of(parts)} ORDER BY 1").fetchall()
+            return [name for (name,) in found]
+
+        return self.whole(ask)
 
     def writer(self) -> Writer:
         """Return a new writer, for one process."""

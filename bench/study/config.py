@@ -22,6 +22,9 @@ PROTOCOL = "2"
 #: Version of the format of configuration files.
 CONFIG_VERSION = 1
 
+#: Folders of configurations for `zcbench evolve` and `zcbench search`; all others are for `zcbench run`.
+SEARCHES = ("evolution/", "search/")
+
 #: Settings of earlier versions, and what stands in their place.
 FORMER = {"trainer": "workers, and device for a GPU", "devices": "workers"}
 
@@ -102,12 +105,12 @@ def listed(values: list[T] | T) -> list[T]:
 
 def studies() -> dict[str, Path]:
     """Return the configuration files of the studies in the package, by name."""
-    return {name: path for name, path in _configs().items() if not name.startswith("evolution/")}
+    return {name: path for name, path in _configs().items() if not name.startswith(SEARCHES)}
 
 
 def searches() -> dict[str, Path]:
     """Return the configuration files of the searches in the package, by name."""
-    return {name: path for name, path in _configs().items() if name.startswith("evolution/")}
+    return {name: path for name, path in _configs().items() if name.startswith(SEARCHES)}
 
 
 def _configs() -> dict[str, Path]:

@@ -209,6 +209,16 @@ TRUTHS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def read_seconds(task: str, which: str, folder: Path) -> NDArray[np.float64] | None:
+    """Return the seconds of the trainings behind an accuracy; only those of `valid-12` on CIFAR-10 are in a file.
+
+    They are of twelve epochs on half of the training images, without the time of the evaluation.
+    """
+    if (task, which) != ("cifar10", "valid-12"):
+        return None
+    return read_column(find("nb201-core", folder), "arch_str", "ep12_cost_s", index, SIZE, (0.0, np.inf))
+
+
 def read_truth(task: str, which: str, folder: Path) -> Truth:
     """Read one accuracy of all networks, in the order of the index."""
     return _READERS[task][which].read(task, which, folder)

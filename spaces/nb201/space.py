@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
+from typing import cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from ...datasets.tasks import Task
 from ..space import SPACES, Sizes, Space, Truth
-from .accuracies import TRUTHS, read_truth
-from .network import SIZE, Cell, Network, cells, has_unreachable, index, indices, isomorphism_classes, parse, text
+from .accuracies import TRUTHS, read_seconds, read_truth
+from .network import (
+    OPERATIONS,
+    SIZE,
+    Cell,
+    Network,
+    cells,
+    has_unreachable,
+    index,
+    indices,
+    isomorphism_classes,
+    parse,
+    text,
+)
 
 
 class NasBench201(Space):
@@ -41,6 +57,17 @@ class NasBench201(Space):
     def read_truth(self, task: str, which: str) -> Truth:
         """Read accuracies in the order of the official index."""
         return read_truth(task, which, self.folder)
+
+    def training_seconds(self, task: str, which: str) -> NDArray[np.float64] | None:
+        """Return the seconds of training in the order of the official index; None where no file says them."""
+        return read_seconds(task, which, self.folder)
+
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw one of the 24 cells that have another operation on one edge."""
+        cell = list(parse(architecture))
+        edge = generator.randrange(len(cell))
+        cell[edge] = generator.choice([operation for operation in OPERATIONS if operation != cell[edge]])
+        return text(cast("Cell", tuple(cell)))
 
     def traits(self, architecture: str) -> Mapping[str, float]:
         """Return the number of convolutions of a cell, its class, and whether it has an unreachable operation.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -80,6 +81,14 @@ class TransNasMicro(TransNasBench):
         """Return the index of a text."""
         self.parse(architecture)
         return int(architecture.rpartition("-")[2].replace("_", ""), len(OPERATIONS))
+
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw one of the 18 cells that have another operation on one edge."""
+        step = len(OPERATIONS) ** generator.randrange(len(EDGES))
+        index = self.index(architecture)
+        digit = index // step % len(OPERATIONS)
+        other = generator.choice([each for each in range(len(OPERATIONS)) if each != digit])
+        return self.architecture(index + (other - digit) * step)
 
 
 class TransNasMacro(TransNasBench):

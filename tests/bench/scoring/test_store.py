@@ -107,6 +107,15 @@ def recipe_of(expected: list[Row]) -> Recipe:
     )
 
 
+def test_the_networks_of_a_space_and_data_set_are_listed_once(store: Store) -> None:
+    with store.writer() as writer:
+        for name in ("b", "a"):
+            writer.add([replace(row, architecture=name) for row in rows(2)])
+        writer.add([replace(ROW, architecture="c", dataset="another")])
+    assert store.networks(ROW.space, ROW.dataset) == ["a", "b"]
+    assert store.networks(ROW.space, "none") == []
+
+
 def bits(values: list[float] | pd.Series[float]) -> list[int]:
     # Equality would take -0.0 for 0.0 and no NaN for itself.
     return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
