@@ -56,8 +56,11 @@ class Space(ABC):
 
     name: str
     paper: str
-    #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default.
+    #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default. A space
+    #: may have none; its networks can be scored, and searched, but not ranked.
     truths: Mapping[str, Mapping[str, str]]
+    #: The name of the space whose networks are trained where these are scored; empty if it is this one.
+    trained_in: str = ""
     #: Memory layout of the images that its networks are scored on.
     memory_format: torch.memory_format = torch.contiguous_format
     #: Whether the indices are every network that the space defines, and no list or sample of them. A study of all
@@ -119,6 +122,13 @@ class Space(ABC):
         macs = sum(call.products + call.additions for call in operations.running)
         return Sizes(sum(parameter.numel() for parameter in network.parameters()), macs)
 
+    def limited_sizes(self, architecture: str, task: Task) -> Mapping[str, float]:
+        """Return the sizes that a search may limit or minimise, by name. They are those of the network that is trained.
+
+        All networks of a space have the same names of sizes.
+        """
+        return self.sizes_of(architecture, task)._asdict()
+
     def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters of a network."""
         return self.sizes_of(architecture, task).params
@@ -150,6 +160,19 @@ class Space(ABC):
     def draw(self, generator: random.Random) -> str:
         """Draw a network; all have the same probability."""
         return self.architecture(generator.randrange(self.size))
+
+    @property
+    def start(self) -> str:
+        """The network that an evolution starts from if it starts from one."""
+        return self.architecture(0)
+
+    def mutate_two_places(self, architecture: str, generator: random.Random) -> str:
+        """Draw a neighbour of a neighbour of a network, which differs from it at up to two places.
+
+        Raises:
+            ConfigError: The space has no mutations.
+        """
+        return self.mutate(self.mutate(architecture, generator), generator)
 
     def mutate(self, architecture: str, generator: random.Random) -> str:
         """Draw a neighbour of a network: a network of the space with one other operation, width or depth.
@@ -187,7 +210,8 @@ class Space(ABC):
             DataFileError: The file is absent or faulty.
         """
         if task not in self.truths:
-            raise ConfigError(f"dataset: {self.name} has no accuracies for {task}, only for {', '.join(self.truths)}")
+            only = f", only for {', '.join(self.truths)}" if self.truths else ": expected a space that has some"
+            raise ConfigError(f"dataset: {self.name} has no accuracies for {task}{only}")
         known = self.truths[task]
         if which == "default":
             which = next(iter(known))
