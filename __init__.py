@@ -1,7 +1,7 @@
 """zcbench: how well do training-free proxies rank neural networks?
 
     score(net, x, y)               every proxy on one network, passes shared
-    rank({"a": net_a, ...}, x, y)  networks from best to worst, per proxy
+    rank({"a": net_a, ...}, x, y)  networks side by side, and which comes first
     register(...)                  a proxy of your own: a pure function of a `Probe`
     PROXIES, SPACES, DATASETS,     the registries
     TASKS
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "score": ".proxies.score",
-    "rank": ".proxies.score",
+    "rank": ".proxies.rank",
     "register": ".proxies",
     "reads": ".proxies.registry",
     "Proxy": ".proxies",
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from .proxies import Proxy as Proxy
     from .proxies import register as register
     from .proxies.probe import Probe as Probe
+    from .proxies.rank import rank as rank
     from .proxies.registry import Score as Score
     from .proxies.registry import reads as reads
-    from .proxies.score import rank as rank
     from .proxies.score import score as score
     from .spaces import SPACES as SPACES
 

@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, data, evolve, leaderboard, results, run, score
+from .cli import check, check_proxy, data, evolve, leaderboard, results, run
 from .cli import list as list_
+from .cli.networks import rank, score
 from .cli.parser import main_parser, parse
 from .errors import IncompleteError, ZcbenchError, one_line
 
@@ -25,6 +26,7 @@ COMMANDS = {
     "check": check,
     "check-proxy": check_proxy,
     "score": score,
+    "rank": rank,
     "list": list_,
     "data": data,
     "evolve": evolve,

@@ -30,14 +30,23 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table whose first column is never broken."""
+def table(*columns: str, title: str | None = None, dense: bool = False) -> Table:
+    """Return an empty table whose first column is never broken.
+
+    Args:
+        columns: Headings.
+        title: What stands above.
+        dense: Whether columns stand close together and all but the first are numbers.
+    """
     from rich import box
     from rich.table import Table
 
     made = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    if dense:
+        made.box, made.padding = None, (0, 1, 0, 0)
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column == columns[0])
+        first = column == columns[0]
+        made.add_column(column, overflow="fold", no_wrap=first, justify="right" if dense and not first else "left")
     return made
 
 
