@@ -2,6 +2,7 @@
 
     score(net, x, y)               every proxy on one network, passes shared
     rank({"a": net_a, ...}, x, y)  networks side by side, and which comes first
+    ZeroCost(...)                  a Lightning callback that logs proxies when a training begins
     register(...)                  a proxy of your own: a pure function of a `Probe`
     PROXIES, SPACES, DATASETS,     the registries
     TASKS
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "score": ".proxies.score",
     "rank": ".proxies.rank",
+    "ZeroCost": ".bench.report.callback",
     "register": ".proxies",
     "reads": ".proxies.registry",
     "Proxy": ".proxies",
@@ -32,6 +34,7 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  (the keys are texts)
 
 if TYPE_CHECKING:
+    from .bench.report.callback import ZeroCost as ZeroCost
     from .datasets import DATASETS as DATASETS
     from .datasets.tasks import TASKS as TASKS
     from .proxies import PROXIES as PROXIES
