@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, data, evolve, leaderboard, results, run
+from .cli import check, check_proxy, compare, data, evolve, leaderboard, results, run
 from .cli import list as list_
 from .cli.networks import rank, score
 from .cli.parser import main_parser, parse
@@ -22,6 +22,7 @@ from .errors import IncompleteError, ZcbenchError, one_line
 COMMANDS = {
     "run": run,
     "leaderboard": leaderboard,
+    "compare": compare,
     "results": results,
     "check": check,
     "check-proxy": check_proxy,
