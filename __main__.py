@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, compare, data, evolve, leaderboard, results, run
+from .cli import check, check_proxy, compare, data, doctor, evolve, leaderboard, results, run
 from .cli import list as list_
 from .cli.networks import rank, score
 from .cli.parser import main_parser, parse
@@ -31,6 +31,7 @@ COMMANDS = {
     "list": list_,
     "data": data,
     "evolve": evolve,
+    "doctor": doctor,
 }
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 #: The width of tables where there is no terminal and COLUMNS is not set.
 WIDTH = 100
-#: Characters between two columns, and at both edges of a table.
-GAP, EDGES = 3, 2
+#: Characters between two columns of a table of lines.
+GAP = 2
 
 
 @contextmanager
@@ -61,9 +61,11 @@ def records(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, lines:
     cells = [[_cell(row[column]) for column in columns] for row in rows]
     if lines and _known_width():
         *others, _ = zip(columns, *cells, strict=True)
-        room = _width() - EDGES - sum(max(map(len, column)) + GAP for column in others)
+        room = _width() - sum(max(map(len, column)) + GAP for column in others)
         cells = [[*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 1]}…"] for row in cells]
     made = table(*columns)
+    if lines:
+        made.box, made.padding = None, (0, GAP, 0, 0)
     for row in cells:
         made.add_row(*row)
     return made

@@ -27,6 +27,7 @@ from ..scoring.questions import rows_in
 from ..scoring.store import Store
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
+from .numbers import null_if_not_finite
 from .page import page
 from .table import as_csv, as_markdown
 
@@ -79,6 +80,17 @@ def write(results: Path, out: Path) -> list[Standing]:
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
     return list(made.standings)
+
+
+def as_records(standings: Sequence[Standing]) -> list[dict[str, Any]]:
+    """Return plain values of some boards and their rankings; a number that is not finite is None."""
+    records: list[dict[str, Any]] = null_if_not_finite(
+        [
+            s.board.identity() | {"name": s.board.name, "rankings": [ranking.flat() for ranking in s.rankings]}
+            for s in standings
+        ]
+    )
+    return records
 
 
 def _documents(made: Leaderboard, *, drawn: bool) -> dict[str, str]:

@@ -66,17 +66,15 @@ class Session:
     def _start(self) -> None:
         import wandb  # takes 1.2 s, and is not needed without tracking
 
-        mode: Any = os.environ.get("WANDB_MODE", "").lower() or (
-            "online" if wandb.login(prompt=False, verify=False) else "offline"
-        )
-        if mode not in {"online", "offline"}:
-            self.note = f"not tracked: WANDB_MODE is {mode}"
+        now: Any = mode()
+        if now not in {"online", "offline"}:
+            self.note = f"not tracked: WANDB_MODE is {now}"
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
             project="zcbench",
             dir=self._folder,
-            mode=mode,
+            mode=now,
             job_type=self._job_type,
             tags=self._tags,
             config={**self._config, "environment": environment()},
@@ -84,7 +82,7 @@ class Session:
         )
         self.note = (
             f"tracked at {self._run.url}"
-            if mode == "online"
+            if now == "online"
             else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
         )
 
@@ -94,6 +92,15 @@ class Session:
         if self._run is not None:
             with suppress(Exception):  # what could not be sent lies in the folder of the run
                 self._run.finish(exit_code=0 if error is None else 1)
+
+
+def mode() -> str:
+    """Return `WANDB_MODE`, or else whether somebody is logged in: `online` or `offline`. The network is not asked."""
+    import wandb
+
+    return os.environ.get("WANDB_MODE", "").lower() or (
+        "online" if wandb.login(prompt=False, verify=False) else "offline"
+    )
 
 
 def _failure(error: Exception) -> str:
