@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from . import __version__
-from .cli import check, check_proxy, data, enter, evolve, leaderboard, results, run, score, search
+from .cli import check, check_proxy, compare, data, doctor, enter, evolve, leaderboard, results, run, search
 from .cli import list as list_
+from .cli.networks import rank, score
 from .cli.parser import main_parser, parse
 from .errors import IncompleteError, ZcbenchError, one_line
 
@@ -26,14 +27,17 @@ COMMANDS = {
     "run": run,
     "leaderboard": leaderboard,
     "enter": enter,
+    "compare": compare,
     "results": results,
     "check": check,
     "check-proxy": check_proxy,
     "score": score,
+    "rank": rank,
     "list": list_,
     "data": data,
     "evolve": evolve,
     "search": search,
+    "doctor": doctor,
 }
 
 

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .errors import ConfigError
@@ -45,7 +46,7 @@ def load(files: Sequence[str] | Sequence[Path] = ()) -> None:
         if path.suffix in loaders:
             loaders[path.suffix].load()(path)
         else:
-            _import(path, file)
+            module_of(file)
 
 
 @contextlib.contextmanager
@@ -74,7 +75,7 @@ def named(text: str, argument: str, kind: str) -> Any:
     module, _, name = text.partition(":")
     if not module or not name:
         raise ConfigError(f"{argument}: expected MODULE:{kind}, got '{text}'")
-    importlib.invalidate_caches()  # as in _import
+    importlib.invalidate_caches()  # as in module_of
     try:
         with current_folder():
             return getattr(importlib.import_module(module), name)
@@ -86,23 +87,30 @@ def named(text: str, argument: str, kind: str) -> Any:
         raise ConfigError(f"{argument}: importing {module} raises {type(error).__name__} ({error})") from None
 
 
-def _import(path: Path, file: str | Path) -> None:
+def module_of(file: str | Path, argument: str = "include") -> ModuleType:
+    """Import a Python file under its own name and return the module; its folder is put last on the path.
+
+    Raises:
+        ConfigError: The file is absent, its name is taken by another module, or it fails when it is run.
+    """
+    path = Path(file).absolute()
     if not path.is_file():
-        raise ConfigError(f"include: expected a Python file, got {file}, which does not exist")
+        raise ConfigError(f"{argument}: expected a Python file, got {file}, which does not exist")
     if path.suffix != ".py" or not path.stem.isidentifier():
-        raise ConfigError(f"include: expected a Python file whose name is an identifier, got {file}")
+        raise ConfigError(f"{argument}: expected a Python file whose name is an identifier, got {file}")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     # Python caches the listing of a folder and would miss a file that is newer than the listing.
     importlib.invalidate_caches()
     found = importlib.util.find_spec(path.stem)
     if found is None or found.origin is None or Path(found.origin).resolve() != path.resolve():
-        raise ConfigError(f"include: {file} has the name of another module ({found and found.origin}): rename the file")
-    _run(path.stem, f"include: {file}")
+        taken = found and found.origin
+        raise ConfigError(f"{argument}: {file} has the name of another module ({taken}): rename the file")
+    return _run(path.stem, f"{argument}: {file}")
 
 
-def _run(module: str, where: str) -> None:
+def _run(module: str, where: str) -> ModuleType:
     try:
-        importlib.import_module(module)
+        return importlib.import_module(module)
     except (Exception, SystemExit) as error:  # code of others may raise anything
         raise ConfigError(f"{where} fails: {type(error).__name__}: {error}") from None

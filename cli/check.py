@@ -43,6 +43,9 @@ def arguments(parser: Parser) -> None:
     add_shared(parser, "data", "include")
     parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
     parser.add_argument("--junit", help="The path of a JUnit file to write as well.")
+    parser.add_argument(
+        "--markdown", help="The path of a Markdown file to add a table to, such as the one in GITHUB_STEP_SUMMARY."
+    )
 
 
 def main(parsed: Sequence[Namespace]) -> int:
@@ -58,8 +61,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     path = Path(given.baseline)
     if given.rtol is not None and not given.rtol >= 0:
         raise ConfigError(f"rtol: expected 0 or more, got {given.rtol}")
-    if given.junit and not Path(given.junit).absolute().parent.is_dir():
-        raise ConfigError(f"junit: expected a file in a folder that exists, got {given.junit}")
+    for name in ("junit", "markdown"):
+        if given[name] and not Path(given[name]).absolute().parent.is_dir():
+            raise ConfigError(f"{name}: expected a file in a folder that exists, got {given[name]}")
     if given.config and not given["update"]:
         raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
     document = {} if given.config else read_baseline(path)
@@ -109,10 +113,13 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
 
 
 def _report(given: Namespace, findings: Sequence[Finding], title: str, suite: str) -> None:
-    from ..bench.report.check import as_json, as_junit, as_table
+    from ..bench.report.check import as_json, as_junit, as_markdown, as_table
 
     if given.junit:
         Path(given.junit).write_text(as_junit(findings, suite), "utf-8")
+    if given.markdown:
+        with Path(given.markdown).open("a", encoding="utf-8") as stream:
+            stream.write(as_markdown(findings, title))
     if given.json:
         print(as_json(findings), end="")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ def arguments(parser: Parser) -> None:
         help="Folders that zcbench enter wrote, or a folder of such folders. Their proxies are added.",
     )
     add_shared(parser, "data")
+    parser.add_argument("--json", action="store_true", help="Print the boards, or with --verify the faults, as JSON.")
 
 
 def main(parsed: Sequence[Namespace]) -> int:
@@ -54,18 +56,22 @@ def main(parsed: Sequence[Namespace]) -> int:
     if given.recompute:
         return _recompute(given, out)
     with waiting("loading"):
-        from ..bench.report.leaderboard import verify, write
+        from ..bench.report.leaderboard import as_records, verify, write
 
     if given.verify:
         faults = verify(out)
-        for fault in faults:
-            print(fault)
+        for line in [json.dumps(faults, indent=1)] if given.json else faults:
+            print(line)
         result = f"{len(faults)} faults" if faults else "every number follows from the scores"
         print(f"{out}: {result}", file=sys.stderr)
         return 1 if faults else 0
-    for standing in write(Path(given.results), out, _entries(given.entries)):
-        count, best = len(standing.rankings), standing.rankings[0]
-        print(f"{standing.board.name}: {count} proxies, first {best.proxy} (tau {best.correlation.tau:.3f})")
+    made = write(Path(given.results), out, _entries(given.entries))
+    if given.json:
+        print(json.dumps(as_records(made), indent=1, allow_nan=False))
+    else:
+        for standing in made:
+            count, best = len(standing.rankings), standing.rankings[0]
+            print(f"{standing.board.name}: {count} proxies, first {best.proxy} (tau {best.correlation.tau:.3f})")
     print(f"page: {out / 'index.html'}", file=sys.stderr)
     return 0
 

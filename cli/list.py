@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import Namespace
 
 from ..bench.study.config import describe, listed, searches, studies
-from ..errors import DataFileError
+from ..errors import ConfigError, DataFileError
 from ..plugins import MODULES, load
 from .parser import Parser, add_shared
 from .terminal import records, show, show_lines
@@ -27,6 +27,9 @@ def arguments(parser: Parser) -> None:
     """Declare the arguments."""
     parser.add_argument("kind", choices=list(KINDS), help="What to list.")
     parser.add_argument("--json", action="store_true", help="Print every field as JSON.")
+    parser.add_argument(
+        "--long", action="store_true", help="With proxies: passes, batch size and paper in place of the summary."
+    )
     add_shared(parser, "include")
 
 
@@ -35,6 +38,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     (given,) = parsed
     load(listed(given.include))
     columns, read = KINDS[given.kind]
+    if given.long and given.kind != "proxies":
+        raise ConfigError(f"long: expected proxies, which have more columns, got {given.kind}: use --json")
+    columns = LONG if given.long else columns
     found = read(given)
     if given.json:
         print(json.dumps(found, indent=1))
@@ -58,13 +64,10 @@ def _proxies(given: Namespace) -> Records:
 
 
 def _in_short(card: dict[str, Any]) -> dict[str, Any]:
-    """Return the card of a proxy as its line shows it: passes are forward + backward, milliseconds are per network."""
+    """Return the card of a proxy as its line shows it: passes are forward + backward, the cost is per network."""
     ms = card["ms"]
-    return card | {
-        "better": card["direction"],
-        "passes": f"{card['fwd']}+{card['bwd']}",
-        "ms": "" if ms is None else f"{ms:,.0f}" if ms >= 10 else f"{ms:.1f}",
-    }
+    cost = "" if ms is None else f"{ms / 1000:,.0f} s" if ms >= 10_000 else f"{ms:,.0f} ms" if ms >= 1 else "<1 ms"
+    return card | {"better": card["direction"], "passes": f"{card['fwd']}+{card['bwd']}", "cost": cost}
 
 
 def _spaces(_: Namespace) -> Records:
@@ -115,9 +118,11 @@ def _configs(known: Callable[[], dict[str, Path]]) -> Callable[[Namespace], Reco
     return lambda _: [{"name": name, "what": describe(path), "file": path.name} for name, path in known().items()]
 
 
+#: The columns of the long table of proxies.
+LONG = ("name", "better", "passes", "batch", "cost", "paper")
 #: What can be listed: the columns of the table, and the function that reads the records.
 KINDS: dict[str, tuple[tuple[str, ...], Callable[[Namespace], Records]]] = {
-    "proxies": (("name", "better", "passes", "batch", "ms", "paper"), _proxies),
+    "proxies": (("name", "better", "cost", "summary"), _proxies),
     "spaces": (("name", "networks", "accuracies", "paper"), _spaces),
     "datasets": (("name", "task", "classes", "size", "what"), _datasets),
     "studies": (("name", "what"), _configs(studies)),

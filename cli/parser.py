@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from pathlib import Path
 from types import ModuleType
@@ -67,6 +68,38 @@ class ConfigFile(ActionConfigFile):
         cfg[self.dest][-1] = values
 
 
+class Completion(argparse.Action):
+    """Print a script that completes commands in bash, zsh, fish, tcsh or powershell."""
+
+    def __call__(self, parser: Any, namespace: object, values: Any, option_string: str | None = None) -> NoReturn:
+        """Print the script and exit.
+
+        Raises:
+            ConfigError: shtab does not know this shell.
+        """
+        import shtab
+
+        if values not in shtab.SUPPORTED_SHELLS:
+            raise ConfigError(f"completion: expected {', '.join(shtab.SUPPORTED_SHELLS)}, got {values}")
+        known = _names()
+        for command in parser.commands.values():
+            for action in command._actions:
+                action.choices = action.choices or known.get(action.dest)
+        print(shtab.complete(parser, values))
+        parser.exit()
+
+
+def _names() -> dict[str, list[str]]:
+    """Return what is registered, by the arguments that name it."""
+    from ..datasets import DATASETS
+    from ..proxies import AGGREGATES, PROXIES
+    from ..spaces import SPACES
+
+    proxies = sorted((*PROXIES, *AGGREGATES))
+    named = {"space": sorted(SPACES), "dataset": sorted(DATASETS), "config": sorted(studies() | searches())}
+    return {"proxy": proxies, "proxies": proxies, "with": proxies, **named}
+
+
 def add_shared(parser: Parser, *names: str) -> None:
     """Declare arguments that several commands have: data, include or program."""
     for name in names:
@@ -94,6 +127,11 @@ def main_parser(commands: dict[str, ModuleType], version: str, only: str | None 
     """
     description = "How well do training-free proxies rank neural networks?"
     parser = Parser(prog="zcbench", description=description, version=version)
+    hidden = argparse.SUPPRESS
+    parser.add_argument(
+        "--completion", action=Completion, metavar="SHELL", dest=hidden, default=hidden, help=Completion.__doc__
+    )
+    only = None if only == "--completion" else only
     subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
     for name, command in commands.items():
         needed = only is None or only == name

@@ -24,7 +24,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--results", default="results", help="The results folder.")
     for name, what in (("space", "space"), ("dataset", "data set"), ("proxy", "proxy")):
         parser.add_argument(f"--{name}", help=f"With export: only the rows of this {what}.")
-    parser.add_argument("--json", action="store_true", help="With show: print the counts as JSON.")
+    parser.add_argument(
+        "--json", action="store_true", help="With show or verify: print the counts or the faults as JSON."
+    )
 
 
 def main(parsed: Sequence[Namespace]) -> int:
@@ -38,13 +40,13 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ConfigError(f"results {given.action}: expected a file after `export`, and only there")
     if only and given.action != "export":
         raise ConfigError(f"results {given.action}: expected no --{next(iter(only))}, which goes with export")
-    if given.json and given.action != "show":
-        raise ConfigError(f"results {given.action}: expected no --json, which goes with show")
+    if given.json and given.action not in {"show", "verify"}:
+        raise ConfigError(f"results {given.action}: expected no --json, which goes with show and verify")
     folder = Path(given.results)
     if not folder.is_dir():
         raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
     if given.action == "verify":
-        return _verify(folder)
+        return _verify(folder, as_json=given.json)
     store = Store(folder)
     if given.action == "compact":
         before, after = holdings.compact(store)
@@ -60,20 +62,24 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 0
 
 
-def _verify(folder: Path) -> int:
+def _verify(folder: Path, *, as_json: bool) -> int:
     from ..bench.results.holdings import faults
     from ..bench.scoring.store import Store
 
-    count = 0
+    found: list[str] = []
     try:
         for fault in faults(Store(folder)):
-            print(fault)
-            count += 1
+            found.append(fault)
+            if not as_json:
+                print(fault)
     except ResultsError as error:  # a manifest that is torn, or a part of the former format
-        print(error)
-        count += 1
-    print(f"{folder}: {count} faults" if count else f"{folder}: every part and record is whole", file=sys.stderr)
-    return 1 if count else 0
+        found.append(str(error))
+        if not as_json:
+            print(error)
+    if as_json:
+        print(json.dumps(found, indent=1))
+    print(f"{folder}: {len(found)} faults" if found else f"{folder}: every part and record is whole", file=sys.stderr)
+    return 1 if found else 0
 
 
 def _show(found: dict[str, Any]) -> None:

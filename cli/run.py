@@ -37,6 +37,7 @@ def arguments(parser: Parser) -> None:
         default="table",
         help="The form of the result on standard output.",
     )
+    parser.add_argument("--json", action="store_true", help="Print the result as JSON, as --format json does.")
     parser.add_argument(
         "--cluster",
         choices=["none", "slurm"],
@@ -54,7 +55,7 @@ def arguments(parser: Parser) -> None:
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Run the studies and print their rankings; return 4 if scores failed, which another run tries again."""
-    form = parsed[0].format
+    form = "json" if parsed[0].json else parsed[0].format
     lacking = 0
     rankings: list[Ranking] = []
     if parsed[0].cluster != "none":

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 #: The width of tables where there is no terminal and COLUMNS is not set.
 WIDTH = 100
-#: Characters between two columns, and at both edges of a table.
-GAP, EDGES = 3, 2
+#: Characters between two columns of a table of lines.
+GAP = 2
 
 
 @contextmanager
@@ -30,14 +30,23 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table whose first column is never broken."""
+def table(*columns: str, title: str | None = None, dense: bool = False) -> Table:
+    """Return an empty table whose first column is never broken.
+
+    Args:
+        columns: Headings.
+        title: What stands above.
+        dense: Whether columns stand close together and all but the first are numbers.
+    """
     from rich import box
     from rich.table import Table
 
     made = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    if dense:
+        made.box, made.padding = None, (0, 1, 0, 0)
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column == columns[0])
+        first = column == columns[0]
+        made.add_column(column, overflow="fold", no_wrap=first, justify="right" if dense and not first else "left")
     return made
 
 
@@ -52,9 +61,11 @@ def records(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, lines:
     cells = [[_cell(row[column]) for column in columns] for row in rows]
     if lines and _known_width():
         *others, _ = zip(columns, *cells, strict=True)
-        room = _width() - EDGES - sum(max(map(len, column)) + GAP for column in others)
+        room = _width() - sum(max(map(len, column)) + GAP for column in others)
         cells = [[*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 1]}…"] for row in cells]
     made = table(*columns)
+    if lines:
+        made.box, made.padding = None, (0, GAP, 0, 0)
     for row in cells:
         made.add_row(*row)
     return made

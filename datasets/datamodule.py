@@ -201,15 +201,24 @@ def _taken(loader: Any, name: str, count: int, seed: int, labelled: bool) -> Ite
     found = 0
     with _in_this_process(loader, seed):
         for batch in loader:
-            x, y = _parts(batch, name, labelled)
+            x, y = parts(batch, name, labelled=labelled)
             yield x, y
             found += len(x)
             if found >= count:
                 return
 
 
-def _parts(batch: Any, name: str, labelled: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the images of a batch, float32, and its labels, int64."""
+def parts(batch: Any, name: str, *, labelled: bool = True) -> tuple[Tensor, Tensor | None]:
+    """Return the images `(N, C, H, W)` of a batch, float32, and its labels `(N,)`, int64, both on the CPU.
+
+    Args:
+        batch: Images alone, images and labels, or a mapping with image and label.
+        name: Name of the data module, for errors.
+        labelled: Whether labels are read.
+
+    Raises:
+        BatchError: The batch has another form.
+    """
     if isinstance(batch, Mapping):
         x, y = (next((batch[key] for key in keys if key in batch), None) for keys in (_IMAGES, _LABELS))
     elif isinstance(batch, (tuple, list)):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..errors import BatchError, NotApplicableError
 from .operations.calls import IMAGES, Operations
 from .operations.isolation import Places, neutral, plain
-from .operations.record import record
+from .operations.record import logits_of, record
 from .passes.core import Need, Pass, chain, expanded, root
 from .passes.forward import Forward, Trace
 from .passes.inputs import Input
@@ -28,7 +28,7 @@ class Probe:
     """One network, one batch and one seed, with passes that run on demand and are kept.
 
     Args:
-        net: Module from images `(N, C, H, W)` to logits `(N, classes)`.
+        net: Module from images `(N, C, H, W)` to logits `(N, classes)`, or to an object or a mapping with `logits`.
         x: Images of the network's floating-point dtype, on its device.
         y: Labels `(N,)` int64, or None if no proxy needs them.
         seed: Seed of every random draw: initialisations and noise.
@@ -231,10 +231,14 @@ class Probe:
     def check_label(self, label: int, classes: int) -> None:
         """Require that a label is the index of an output."""
         if label >= classes:
-            raise BatchError(f"labels: expected 0 to {classes - 1}, the classes of the network, got {label}")
+            raise BatchError(
+                f"labels: expected 0 to {classes - 1}, the classes of the network, got {label}: give images of its "
+                "classes, or labels modulo their number, as `zcbench rank --classes` does"
+            )
 
     def logits(self, output: object, images: int) -> Tensor:
-        """Return the output of the network for some images if it is logits."""
+        """Return the output of the network for some images if it is logits, or has them by that name."""
+        output = logits_of(output)
         if isinstance(output, Tensor) and output.ndim == 2 and output.is_floating_point() and len(output) == images:
             return output
         items = output if isinstance(output, (tuple, list)) else (output,)
@@ -244,7 +248,9 @@ class Probe:
                 f"the network must return floating-point logits ({images}, classes), a row for each image; it returns "
                 f"{shapes[0]} {output.dtype}"
             )
-        raise NotApplicableError(f"the network must return logits (N, classes); it returns {shapes}: wrap it")
+        raise NotApplicableError(
+            f"the network must return logits (N, classes); it returns {shapes}: wrap it, or give them the name logits"
+        )
 
     def _record(self, training: bool) -> Operations:
         """Run the network on two images and see all operations."""

@@ -45,6 +45,14 @@ def test_the_page_on_own_proxies_runs(batch: tuple[torch.Tensor, torch.Tensor]) 
     assert not found.any()
 
 
+def test_the_page_on_own_networks_runs() -> None:
+    names: dict[str, object] = {"__name__": __name__}
+    for block in blocks("docs/own_networks.md"):
+        exec(compile(block, "docs/own_networks.md", "exec"), names)
+    assert sorted(names["networks"]) == ["width 16", "width 4", "width 8"]  # type: ignore[call-overload]
+    assert names["ranked"].order("params") == ["large", "small"]  # type: ignore[attr-defined]
+
+
 def test_the_proxy_of_the_readme_runs(batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     (block,) = [block for block in blocks("README.md") if "@register" in block]
     exec(compile(block, "README.md", "exec"), {"__name__": "a_document"})

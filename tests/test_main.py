@@ -51,3 +51,22 @@ def test_a_terminal_without_greek_letters_shows_question_marks(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert b"Spearman ?" in done.stdout
+
+
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*[34]\d")
+
+
+@pytest.mark.parametrize("command", [["list", "proxies"], ["doctor"], ["data", "list"]], ids=" ".join)
+def test_no_color_and_pipes_are_respected(command: list[str]) -> None:
+    def shown(**variables: str) -> str:
+        settings = {**os.environ, "COLUMNS": "80"} | variables
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            if name not in variables:
+                settings.pop(name, None)
+        given = [sys.executable, "-m", "zcbench", *command]
+        return subprocess.run(given, env=settings, capture_output=True, text=True, check=False).stdout
+
+    plain = shown()
+    assert plain
+    assert "\x1b" not in plain  # a pipe gets text alone
+    assert not COLOUR.search(shown(FORCE_COLOR="1", NO_COLOR="1"))

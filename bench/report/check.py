@@ -1,4 +1,4 @@
-"""What `zcbench check` found: a table for people, JSON for programs, and a JUnit file for continuous integration."""
+"""What `zcbench check` found: a table for people, JSON for programs, JUnit and Markdown for CI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from rich.table import Table
 
 from ..results.regress import Finding
 from .numbers import Style, interval, null_if_not_finite, number
+from .table import markdown, plain
 
+_HEAD = """\
+| proxy | batch | outcome | Spearman ρ | Kendall τ | why |
+| --- | --: | --- | --- | --- | --- |
+"""
 #: The sign of a change is always written.
 _CHANGE: Style = {"sign": "+", "zero": True, "missing": "nan"}
 
@@ -47,6 +52,27 @@ def as_json(findings: Sequence[Finding]) -> str:
     """Write a list of records; a number that is not finite is null."""
     records = null_if_not_finite([asdict(finding) for finding in findings])
     return json.dumps(records, indent=1, allow_nan=False) + "\n"
+
+
+def as_markdown(findings: Sequence[Finding], title: str) -> str:
+    """Write a heading and a table, one row a proxy; both values of a coefficient stand where they differ."""
+    outcomes = [f.outcome for f in findings]
+    counts = {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)}
+    rows = [
+        (
+            f.proxy,
+            f.batch_size,
+            f.outcome if f.outcome == "same" else f"**{f.outcome}**",
+            *(
+                " -> ".join(dict.fromkeys(number(value) for value in both if not math.isnan(value)))
+                for both in (f.rho, f.tau)
+            ),
+            f.reason,
+        )
+        for f in findings
+    ]
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return f"### zcbench check: {plain(said)}\n\n{plain(title)}\n\n{markdown(_HEAD, rows)}\n"
 
 
 def as_junit(findings: Sequence[Finding], name: str) -> str:

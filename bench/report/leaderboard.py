@@ -22,6 +22,7 @@ from ..results.sources import Source, read, read_leaderboard, with_entries, writ
 from ..results.standing import Standing, stand
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
+from .numbers import null_if_not_finite
 from .page import page
 from .table import as_csv, as_markdown
 
@@ -71,6 +72,17 @@ def write(results: Path, out: Path, entries: Sequence[Path] = ()) -> list[Standi
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
     return list(made.standings)
+
+
+def as_records(standings: Sequence[Standing]) -> list[dict[str, Any]]:
+    """Return plain values of some boards and their rankings; a number that is not finite is None."""
+    records: list[dict[str, Any]] = null_if_not_finite(
+        [
+            s.board.identity() | {"name": s.board.name, "rankings": [ranking.flat() for ranking in s.rankings]}
+            for s in standings
+        ]
+    )
+    return records
 
 
 def _documents(made: Leaderboard, *, drawn: bool) -> dict[str, str]:

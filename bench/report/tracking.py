@@ -6,6 +6,9 @@ What is sent to W&B is a copy; the record is the Parquet store.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -33,6 +36,9 @@ class Session:
         folder: Folder that the run is written to.
         job_type: What W&B groups runs by.
         config: What the user asked for; the environment is added.
+        name: Name of the run; W&B makes one up if it is empty.
+        group: What W&B shows the run under, such as the runs of one configuration; none if it is empty.
+        id: Identity of the run: a run that is there is updated. W&B makes one up if it is empty.
         tags: What W&B can filter runs by.
         on: Whether the user wants a run.
 
@@ -42,13 +48,23 @@ class Session:
     """
 
     def __init__(
-        self, folder: Path, job_type: str, config: Mapping[str, Any], *, tags: Sequence[str] = (), on: bool = True
+        self,
+        folder: Path,
+        job_type: str,
+        config: Mapping[str, Any],
+        *,
+        name: str = "",
+        group: str = "",
+        id: str = "",
+        tags: Sequence[str] = (),
+        on: bool = True,
     ) -> None:
         self.note = ""
         self._on = on
         self._run: Any = None
         self._folder = folder.absolute()
         self._job_type, self._config, self._tags = job_type, dict(config), tags
+        self._name, self._group, self._id = name, group, id
 
     def __enter__(self) -> Session:
         return self
@@ -66,17 +82,23 @@ class Session:
     def _start(self) -> None:
         import wandb  # takes 1.2 s, and is not needed without tracking
 
-        mode: Any = os.environ.get("WANDB_MODE", "").lower() or (
-            "online" if wandb.login(prompt=False, verify=False) else "offline"
-        )
-        if mode not in {"online", "offline"}:
-            self.note = f"not tracked: WANDB_MODE is {mode}"
+        now: Any = mode()
+        if now not in {"online", "offline"}:
+            self.note = f"not tracked: WANDB_MODE is {now}"
             return
         self._folder.mkdir(parents=True, exist_ok=True)
+        # An argument would stand over what the user, or the agent of a sweep, has set; wandb reads these variables.
+        ours = {
+            "project": "" if os.environ.get("WANDB_PROJECT") else "zcbench",
+            "name": "" if os.environ.get("WANDB_NAME") else self._name,
+            "group": "" if os.environ.get("WANDB_RUN_GROUP") else self._group,
+        }
+        if self._id and not os.environ.get("WANDB_RUN_ID"):
+            ours |= {"id": self._id, "resume": "allow"}
         self._run = wandb.init(
-            project="zcbench",
+            **{name: value for name, value in ours.items() if value},  # type: ignore[arg-type]
             dir=self._folder,
-            mode=mode,
+            mode=now,
             job_type=self._job_type,
             tags=self._tags,
             config={**self._config, "environment": environment()},
@@ -84,7 +106,7 @@ class Session:
         )
         self.note = (
             f"tracked at {self._run.url}"
-            if mode == "online"
+            if now == "online"
             else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
         )
 
@@ -94,6 +116,15 @@ class Session:
         if self._run is not None:
             with suppress(Exception):  # what could not be sent lies in the folder of the run
                 self._run.finish(exit_code=0 if error is None else 1)
+
+
+def mode() -> str:
+    """Return `WANDB_MODE`, or else whether somebody is logged in: `online` or `offline`. The network is not asked."""
+    import wandb
+
+    return os.environ.get("WANDB_MODE", "").lower() or (
+        "online" if wandb.login(prompt=False, verify=False) else "offline"
+    )
 
 
 def _failure(error: Exception) -> str:
@@ -115,13 +146,31 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
         "truth": study.recipe.truth,
         "batches": study.recipe.document()["batches"],
     }
-    with Session(study.out, "study", config, tags=[study.space.name, study.images.name[-64:]]) as session:
+    name = study.config.name or f"{study.space.name} on {study.images.name}"[:96]
+    tags = [study.space.name, study.images.name[-64:]]
+    of = {"name": name, "group": f"{name} {_digest(_asked(study))}", "id": _digest(study.recipe.document())}
+    with Session(study.out, "study", config, tags=tags, **of) as session:
         if session.run is not None:
             try:
                 _log(session.run, study, rows, rankings)
             except Exception as error:
                 session.note = _failure(error)
     return session.note
+
+
+def _asked(study: Study) -> dict[str, Any]:
+    """Return what runs of one group have in common: all settings that a sweep over seeds or batch sizes leaves alone.
+
+    Where and how fast a study runs changes no score.
+    """
+    swept = {"seeds", "batch_sizes", "sample_seed"}
+    machine = {"out", "data", "tracker", "workers", "engine", "gpus", "limit_s", "memory_mib", "tries"}
+    config = dataclasses.asdict(study.config)
+    return {name: value for name, value in config.items() if name not in swept | machine}
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _log(run: Any, study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> None:
@@ -137,9 +186,15 @@ def _log(run: Any, study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]
         )
     run.log(logged)
     for ranking in rankings:
-        name = f"{ranking.proxy}/batch{ranking.batch_size}"
-        run.summary[f"{name}/rho"] = ranking.correlation.rho
-        run.summary[f"{name}/tau"] = ranking.correlation.tau
+        found = ranking.correlation
+        said = {
+            **{name: getattr(found, name) for name in ("rho", "rho_low", "rho_high", "tau", "tau_low", "tau_high")},
+            "coverage": ranking.coverage,
+            "ms": ranking.ms,
+        }
+        for name, value in said.items():
+            if not math.isnan(value):
+                run.summary[f"{ranking.proxy}/batch{ranking.batch_size}/{name}"] = value
     # W&B allows no other characters; a data module is named MODULE:CLASS.
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"scores-{study.space.name}-{study.images.name}")
     artifact = wandb.Artifact(name, type="scores")

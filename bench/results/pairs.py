@@ -54,8 +54,10 @@ class Comparison:
         return record
 
 
-def compare(found: Sequence[Measured], truth: Vector, weights: Matrix) -> list[Comparison]:
-    """Compare every pair of panels on the same resamples; Holm's correction is over all of these pairs.
+def compare(
+    found: Sequence[Measured], truth: Vector, weights: Matrix, *, asked: Iterable[tuple[int, int]] | None = None
+) -> list[Comparison]:
+    """Compare pairs of panels on the same resamples; Holm's correction is over all of these pairs.
 
     A panel is measured again only where the other panel lacks some of its scores.
 
@@ -63,8 +65,9 @@ def compare(found: Sequence[Measured], truth: Vector, weights: Matrix) -> list[C
         found: Measured panels of one sample.
         truth: `(n,)`, finite.
         weights: `(resamples, n)`, the resamples that the panels were measured with.
+        asked: Places of the two panels of each pair; by default every two.
     """
-    pairs = list(combinations(range(len(found)), 2))
+    pairs = list(combinations(range(len(found)), 2)) if asked is None else list(asked)
     masks = {(a, b): _common(found[a].panel, found[b].panel) for a, b in pairs}
     known = {(i, m.panel.finite.tobytes()): m for i, m in enumerate(found)}
     wanted: dict[tuple[int, bytes], Panel] = {}

@@ -55,7 +55,7 @@ def stand(board: Board, rows: pd.DataFrame) -> Standing:
         IncompleteError: A score is missing.
     """
     recipe = board.recipe
-    extra = [_baseline(board, name) for name in BASELINES if name not in recipe.versions]
+    extra = [baseline(board, name) for name in BASELINES if name not in recipe.versions]
     every = pd.concat([with_aggregates(rows, recipe, board.name), *extra])
     sample = of_recipe(recipe, every)
     rankings = rank(recipe, every, sample)
@@ -111,7 +111,7 @@ def _ceilings(board: Board, sample: Sample) -> tuple[Ceiling | None, Ceiling | N
     return ceiling(known, sample.weights), ceiling(known, sample.weights, 0.1) if len(runs) > 2 else None
 
 
-def _baseline(board: Board, name: str) -> pd.DataFrame:
+def baseline(board: Board, name: str) -> pd.DataFrame:
     """Return the rows of a baseline, which is known without scoring."""
     recipe = board.recipe
     frames = []

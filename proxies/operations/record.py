@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -32,4 +34,9 @@ def record(net: Places, x: Tensor, *, training: bool, seed: int = 0) -> Operatio
         recorder,
     ):
         output = net.net(x)
-    return recorder.finish(output, state)
+    return recorder.finish(logits_of(output), state)
+
+
+def logits_of(output: object) -> object:
+    """Return the `logits` of an output that has them by name, such as those of Hugging Face; any other as it is."""
+    return output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)

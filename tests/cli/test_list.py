@@ -55,10 +55,16 @@ def test_every_proxy_has_one_line_on_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["list", "proxies", "--json"]) == 0
     records = json.loads(capsys.readouterr().out)
-    assert main(["list", "proxies"]) == 0
-    heading, rule, *lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert [line.split()[0] for line in lines] == [record["name"] for record in records]
-    assert max(map(len, [heading, rule, *lines])) <= 80
+    for more in ([], ["--long"]):
+        assert main(["list", "proxies", *more]) == 0
+        heading, *lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+        assert heading.split() == [
+            "name",
+            "better",
+            *(["passes", "batch", "cost", "paper"] if more else ["cost", "summary"]),
+        ]
+        assert [line.split()[0] for line in lines] == [record["name"] for record in records]
+        assert max(map(len, [heading, *lines])) <= 80
 
 
 def test_proxies_are_listed_without_torch() -> None:
@@ -75,3 +81,8 @@ def test_an_own_proxy_is_listed_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "proxies", "--include", "my_listed_proxy.py", "--json"]) == 0
     assert "my_listed" in {record["name"] for record in json.loads(capsys.readouterr().out)}
     PROXIES._items.pop("my_listed")
+
+
+def test_other_lists_have_no_long_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "spaces", "--long"]) == 2
+    assert "long: expected proxies" in capsys.readouterr().err

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from jsonargparse import Namespace
-from zcbench.__main__ import COMMANDS
+from zcbench.__main__ import COMMANDS, main
 from zcbench.cli.parser import Parser, main_parser, parse
 from zcbench.cli.run import study_config
 from zcbench.errors import ConfigError
@@ -100,3 +102,42 @@ def test_faults_in_a_configuration_name_their_place(parser: Parser, content: str
 def test_errors_are_of_the_user(parser: Parser, arguments: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"see zcbench --help$"):
         run(parser, *arguments)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_completes_commands_and_names(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--completion", shell])
+    assert end.value.code in {0, None}
+    script = capsys.readouterr().out
+    for word in (
+        "leaderboard",
+        "--sample_seed",
+        "naswot.as_released",
+        "nb_macro",
+        "leaderboards/nb201",
+        "evolution/eznas",
+    ):
+        assert word in script, word
+
+
+def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("needs bash")
+    with pytest.raises(SystemExit):
+        main(["--completion", "bash"])
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    asked = (
+        "source ./script; complete -p zcbench | grep -q -- '-F _shtab_zcbench'; "
+        "COMP_WORDS=(zcbench {}); COMP_CWORD={}; _shtab_zcbench; echo ${{COMPREPLY[@]}}"
+    )
+    for words, expected in (("lea", "leaderboard"), ("list stu", "studies"), ("compare vot", "vote")):
+        command = [bash, "-c", asked.format(words, len(words.split()))]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [expected]
+
+
+def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--completion", "ksh"]) == 2
+    assert "completion: expected bash, zsh" in capsys.readouterr().err

@@ -182,7 +182,7 @@ def test_wrong_arguments_are_refused(refused: Refused) -> None:
     assert "expected a file after `export`" in refused(["results", "export"])
     assert "expected a file after `export`" in refused(["results", "show", "x.csv"])
     assert "goes with export" in refused(["results", "show", "--proxy", "snip"])
-    assert "goes with show" in refused(["results", "verify", "--json"])
+    assert "goes with show and verify" in refused(["results", "compact", "--json"])
 
 
 def test_another_ending_is_refused(store: Store, refused: Refused) -> None:
@@ -195,3 +195,13 @@ def test_large_folders_are_joined_to_parts_that_fit_into_memory(store: Store, mo
     assert len(list(filter(is_part, store.scores.rglob("*")))) == 3
     shutil.copytree("out", "copy")
     assert all(parts.check(part).num_rows for part in Store(Path("copy")).parts())
+
+
+def test_faults_are_a_list_in_json(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    part = next(path for path in sorted(Path("out/scores").rglob("*.parquet")) if is_part(path))
+    part.write_bytes(part.read_bytes()[:-9])
+    assert run("verify", "--json") == 1
+    (fault,) = json.loads(capsys.readouterr().out)
+    assert part.name in fault

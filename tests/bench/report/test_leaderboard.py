@@ -314,6 +314,12 @@ def test_the_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["leaderboard", "--out", out, "--verify"]) == 0
     (tmp_path / "out" / "leaderboard.csv").write_text("proxy\n")
     assert main(["leaderboard", "--out", out, "--verify"]) == 1
+    capsys.readouterr()
+    assert main(["leaderboard", "--out", out, "--verify", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)
+    assert main(["leaderboard", "--results", str(results), "--out", out, "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert {ranking["proxy"] for ranking in records[0]["rankings"]} >= {"params", "macs", "random"}
     assert main(["leaderboard", "--out", str(tmp_path / "none"), "--verify"]) == 2
     assert main(["leaderboard", "--results", str(tmp_path / "none"), "--out", out]) == 2
     assert "hold no runs" in capsys.readouterr().err

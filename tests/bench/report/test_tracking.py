@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from zcbench.bench.report.tracking import track
+from zcbench.bench.report.tracking import _asked, _digest, track
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Store
@@ -38,14 +38,28 @@ def records(path: Path) -> list[Any]:
     return found
 
 
+def finished(folder: Path) -> list[Any]:
+    """Read an offline run; wandb writes the last block after it has said that it is finished."""
+    (log,) = folder.glob("*.wandb")
+    deadline = time.monotonic() + 60
+    found = records(log)
+    while not any(r.HasField("exit") for r in found) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = records(log)
+    return found
+
+
 # wandb leaves sockets and files to the interpreter's end.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_MODE")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "nobody"))
+    monkeypatch.setenv("WANDB_PROJECT", "our-project")
+    monkeypatch.setenv("WANDB_ENTITY", "our-team")
     study = resolve(
         StudyConfig(
+            name="our board v3",
             dataset="cifar10-samples",
             accuracy="analog-baseline",
             proxies=["params", "vote"],
@@ -61,17 +75,24 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert line.startswith("tracked offline; to upload: wandb sync ")
     folder = Path(line.rsplit(" ", 1)[1])
-    (log,) = folder.glob("*.wandb")
-    deadline = time.monotonic() + 60  # wandb writes the last block after it has said that it is finished
-    found = records(log)
-    while not any(r.HasField("exit") for r in found) and time.monotonic() < deadline:
-        time.sleep(0.05)
-        found = records(log)
+    found = finished(folder)
     start = next(r.run for r in found if r.HasField("run"))
     config = {update.key: json.loads(update.value_json) for update in start.config.update}
+    assert (start.project, start.entity, start.job_type) == ("our-project", "our-team", "study")
+    assert start.display_name == "our board v3"
+    assert start.run_group.startswith("our board v3 ")
     assert config["space"] == "nb201"
     assert config["batches"] == {"2/0": study.batches[2, 0].hash}
     assert config["environment"]["torch"]
+
+    summary = {
+        "/".join(item.nested_key) or item.key: json.loads(item.value_json) for r in found for item in r.summary.update
+    }
+    first = rankings[0]
+    for field in ("rho", "rho_low", "tau", "tau_high"):
+        assert summary[f"{first.proxy}/batch2/{field}"] == pytest.approx(getattr(first.correlation, field))
+    assert summary["vote/batch2/coverage"] == 1
+    assert summary["vote/batch2/ms"] > 0
 
     history: dict[str, dict[str, Any]] = {}
     for record in found:
@@ -96,6 +117,61 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     entry = next(e for a in artifacts if a.type == "scores" for e in a.manifest.contents)
     assert entry.path == "scores.parquet"
     assert pq.read_table(entry.local_path).num_rows == len(rows)
+
+    # The same study again is the same run; `wandb sync` updates it.
+    again = Path(track(study, rows, rankings).rsplit(" ", 1)[1])
+    assert again.name.rsplit("-", 1)[1] == folder.name.rsplit("-", 1)[1] == start.run_id
+
+
+def test_runs_of_one_configuration_are_a_group(tmp_path: Path) -> None:
+    def study(**changes: Any) -> Any:
+        given = {"dataset": "cifar10-samples", "accuracy": "analog-baseline", "proxies": ["params"], "sample": 3}
+        return resolve(StudyConfig(**(given | {"batch_sizes": [2], "out": str(tmp_path)} | changes)))
+
+    def both(**changes: Any) -> tuple[str, str]:
+        made = study(**changes)
+        return _digest(_asked(made)), _digest(made.recipe.document())
+
+    group, run = both()
+    assert both(workers=2, out=str(tmp_path / "other"), tracker="none") == (group, run)
+    for changes in ({"seeds": [1]}, {"batch_sizes": [4]}):
+        assert both(**changes)[0] == group
+        assert both(**changes)[1] != run
+    for changes in ({"proxies": ["macs"]}, {"sample": 4}, {"precision": "float64"}):
+        assert both(**changes)[0] != group
+        assert both(**changes)[1] != run
+
+
+def test_what_an_agent_has_set_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wandb
+    from zcbench.bench.report.tracking import Session
+
+    given: dict[str, Any] = {}
+
+    class Run:
+        dir = "folder/files"
+
+        def finish(self, exit_code: int) -> None:
+            pass
+
+    def init(**arguments: Any) -> Run:
+        given.update(arguments)
+        return Run()
+
+    monkeypatch.setattr(wandb, "init", init)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    for name in ("WANDB_PROJECT", "WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    ours = {"project": "zcbench", "name": "mine", "group": "ours", "id": "abc", "resume": "allow"}
+    with Session(tmp_path, "study", {}, name="mine", group="ours", id="abc") as session:
+        assert session.run is not None
+    assert given | ours == given
+    given.clear()
+    for name in ("WANDB_PROJECT", "WANDB_NAME", "WANDB_RUN_GROUP", "WANDB_RUN_ID"):
+        monkeypatch.setenv(name, "theirs")
+    with Session(tmp_path, "study", {}, name="mine", group="ours", id="abc") as session:
+        assert session.run is not None
+    assert not given.keys() & ours.keys()
 
 
 def test_tracking_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

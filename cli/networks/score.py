@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import listed
-from ..errors import ArchitectureError, ConfigError
-from ..plugins import current_folder, load, named
-from .parser import Parser, add_shared
-from .run import register_programs
-from .terminal import show, table, waiting
+from ...bench.study.config import listed
+from ...errors import ArchitectureError, ConfigError
+from ...plugins import load, named
+from ..parser import Parser, add_shared
+from ..run import register_programs
+from ..terminal import show, table, waiting
+from .factories import build
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from ..datasets import Images, ProbeBatch
+    from ...datasets import Images, ProbeBatch
 
 
 def arguments(parser: Parser) -> None:
@@ -28,8 +29,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "network",
         nargs="?",
-        help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module; or a FILE.json that "
-        "`zcbench search` has written.",
+        help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module, whose output is logits or has "
+        "them by the name logits; or a FILE.json that `zcbench search` has written.",
     )
     parser.add_argument("--space", default="nb201", help="The benchmark space of --arch.")
     parser.add_argument("--arch", help="The text or the index of a network of the space.")
@@ -54,11 +55,11 @@ def main(parsed: Sequence[Namespace]) -> int:
     with waiting("loading torch"):
         import torch
 
-        from ..datasets import data_folder
-        from ..datasets.datamodule import images_of
-        from ..proxies import PROXIES
-        from ..proxies.aggregate import only_proxies
-        from ..proxies.registry import score_all
+        from ...datasets import data_folder
+        from ...datasets.datamodule import images_of
+        from ...proxies import PROXIES
+        from ...proxies.aggregate import only_proxies
+        from ...proxies.registry import score_all
 
     (given,) = parsed
     torch.set_num_threads(1)  # as in a study: sums keep their order, so the digits are the same
@@ -95,8 +96,9 @@ def _network(given: Namespace, images: Images) -> tuple[nn.Module, torch.memory_
     import torch
 
     if given.network:
-        return _from_factory(given.network, given.seed), torch.contiguous_format
-    from ..spaces import SPACES
+        make = named(given.network, "score", "FACTORY")
+        return build(make, f"score: {given.network}", given.seed), torch.contiguous_format
+    from ...spaces import SPACES
 
     space = SPACES[given.space](images.folder)
     try:
@@ -109,7 +111,7 @@ def _network(given: Namespace, images: Images) -> tuple[nn.Module, torch.memory_
 
 def _batch(given: Namespace, images: Images) -> ProbeBatch:
     """Return the images; those of a data module may have any size if the network is of no space."""
-    from ..datasets.datamodule import batch_of_class
+    from ...datasets.datamodule import batch_of_class
 
     if given.network and given.datamodule:
         return batch_of_class(given.datamodule, given.datamodule_args, given.batch_size, given.seed)
@@ -120,28 +122,9 @@ def _from_description(path: Path, seed: int) -> tuple[nn.Module, torch.memory_fo
     """Build the network of a file, with the seed of the study."""
     import torch
 
-    from ..spaces.description import read
+    from ...spaces.description import read
 
     description = read(path)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return description.network(), description.memory_format
-
-
-def _from_factory(text: str, seed: int) -> nn.Module:
-    """Call FACTORY of MODULE, which may be in the current folder, with the seed of the study."""
-    import torch
-
-    factory = named(text, "score", "FACTORY")
-    try:
-        with current_folder(), torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            net = factory()
-    except (Exception, SystemExit) as error:  # code of the user may raise anything
-        raise ConfigError(
-            f"score: {text} raises {type(error).__name__} ({error}): expected a function without arguments that "
-            "returns a torch.nn.Module"
-        ) from None
-    if not isinstance(net, torch.nn.Module):
-        raise ConfigError(f"score: expected {text} to return a torch.nn.Module, got {type(net).__name__}")
-    return net

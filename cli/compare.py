@@ -1,0 +1,66 @@
+"""Compare one proxy with others: by how much it ranks better, with an interval and a p-value, in one line a pair."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jsonargparse import Namespace
+
+from ..bench.study.config import listed
+from ..errors import ConfigError, ResultsError
+from ..plugins import load
+from .parser import Parser, add_shared
+from .terminal import show, waiting
+
+#: The rivals without a name: what every proxy has to beat.
+RIVALS = ("params", "macs")
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("proxy", help="The name of a proxy or aggregate that `zcbench run` has scored.")
+    parser.add_argument(
+        "--with",
+        type=list[str] | str,
+        default=[],
+        help="The names of others to compare it with; by default params and macs, which need no score.",
+    )
+    parser.add_argument("--results", default="results", help="The results folder.")
+    parser.add_argument("--space", default="", help="Only boards of this benchmark space.")
+    parser.add_argument("--dataset", default="", help="Only boards of this data set.")
+    parser.add_argument("--figure", help="The path of an SVG file to draw.")
+    add_shared(parser, "include")
+    parser.add_argument("--json", action="store_true", help="Print every field as JSON.")
+
+
+def main(parsed: Sequence[Namespace]) -> int:
+    """Print one table for each board that has all of the proxies."""
+    with waiting("reading results"):
+        from ..bench.report.rivals import as_records, as_table, draw
+        from ..bench.results.rivals import against
+        from ..bench.scoring.store import Store
+
+    (given,) = parsed
+    figure = given.figure and Path(given.figure)
+    if figure and (figure.suffix != ".svg" or not figure.absolute().parent.is_dir()):
+        raise ConfigError(f"figure: expected a name that ends in .svg, in a folder that exists, got {figure}")
+    folder = Path(given.results)
+    if not folder.is_dir():
+        raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
+    load(listed(given.include))
+    others = listed(given["with"]) or [name for name in RIVALS if name != given.proxy]
+    found = against(Store(folder), given.proxy, others, space=given.space, dataset=given.dataset)
+    if figure:
+        figure.write_text(draw(found, given.proxy), "utf-8")
+        print(f"figure: {figure}", file=sys.stderr)
+    if given.json:
+        print(json.dumps(as_records(found), indent=1, allow_nan=False))
+    else:
+        for place, each in enumerate(found):
+            if place:
+                print()
+            show(as_table(each, given.proxy))
+    return 0

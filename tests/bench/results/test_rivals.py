@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from zcbench.bench.results.board import boards
+from zcbench.bench.results.pairs import compare
+from zcbench.bench.results.panel import of_recipe
+from zcbench.bench.results.ranking import select
+from zcbench.bench.results.rivals import against
+from zcbench.bench.scoring.runner import run
+from zcbench.bench.scoring.store import Store
+from zcbench.bench.study.config import StudyConfig
+from zcbench.bench.study.resolve import resolve
+from zcbench.errors import ConfigError, UnknownNameError
+
+
+def study(out: Path, **changes: object) -> None:
+    settings: dict[str, object] = {
+        "dataset": "cifar10-samples",
+        "accuracy": "analog-baseline",
+        "proxies": ["naswot", "l2_norm", "conv_count"],
+        "sample": 12,
+        "batch_sizes": [2],
+        "resamples": 50,
+        "tracker": "none",
+    }
+    run(resolve(StudyConfig(out=str(out), **(settings | changes))))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("rivals") / "results"
+    study(folder)
+    study(folder, proxies=["conv_count", "relu_count"], sample=5)
+    return Store(folder)
+
+
+def test_the_differences_are_those_of_the_leaderboard_and_holm_is_over_the_pairs_asked(store: Store) -> None:
+    (board,) = [board for board in boards(store.folder) if "naswot" in board.recipe.versions]
+    sample = of_recipe(board.recipe, select(store, board.recipe))
+    every = {(c.first.proxy, c.second.proxy): c for c in compare(sample.measured, sample.truth, sample.weights)}
+    (found,) = against(store, "l2_norm", ["naswot", "conv_count"])
+    assert [c.second.proxy for c in found.comparisons] == ["naswot", "conv_count"]
+    to_naswot, to_count = found.comparisons
+    assert to_naswot.tau.difference == every["l2_norm", "naswot"].tau.difference
+    assert (to_naswot.tau.low, to_naswot.tau.p) == (
+        every["l2_norm", "naswot"].tau.low,
+        every["l2_norm", "naswot"].tau.p,
+    )
+    # The other order of a pair has the opposite sign.
+    assert to_count.tau.difference == -every["conv_count", "l2_norm"].tau.difference
+    # Holm over two p-values: the smaller is doubled, and the larger is not below it.
+    small, large = sorted((to_naswot.tau, to_count.tau), key=lambda d: d.p_normal)
+    assert small.p_holm == pytest.approx(min(1, 2 * small.p_normal))
+    assert large.p_holm == pytest.approx(min(1, max(2 * small.p_normal, large.p_normal)))
+
+
+def test_baselines_are_known_without_scores(store: Store) -> None:
+    (found,) = against(store, "naswot", ["params", "macs", "random"])
+    (board,) = [board for board in boards(store.folder) if "naswot" in board.recipe.versions]
+    np.testing.assert_array_equal(found.comparisons[0].second.scores[:, 0], board.sizes["params"])
+    assert len(against(store, "params", ["macs"])) == 2
+
+
+def test_every_board_that_has_all_of_them_counts(store: Store) -> None:
+    assert len(against(store, "conv_count", ["params"])) == 2
+    assert len(against(store, "conv_count", ["relu_count"])) == 1
+    assert len(against(store, "conv_count", ["params"], space="nb201", dataset="cifar10-samples")) == 2
+    with pytest.raises(ConfigError, match="no board has all of naswot, relu_count"):
+        against(store, "naswot", ["relu_count"])
+    with pytest.raises(ConfigError, match="expected runs of nb101 on any data set, got none"):
+        against(store, "naswot", ["params"], space="nb101")
+
+
+def test_what_cannot_be_compared_is_named(store: Store) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean naswot"):
+        against(store, "naswott", ["params"])
+    with pytest.raises(ConfigError, match="other than naswot"):
+        against(store, "naswot", ["naswot"])
+    with pytest.raises(ConfigError, match="got params twice"):
+        against(store, "naswot", ["params", "macs", "params"])
+    with pytest.raises(ConfigError, match="got none"):
+        against(store, "naswot", [])
+
+
+def test_batch_sizes_are_compared_one_by_one(tmp_path: Path) -> None:
+    study(tmp_path / "results", proxies=["naswot", "conv_count", "meco.opt"], batch_sizes=[2, 4], sample=10)
+    (found,) = against(Store(tmp_path / "results"), "naswot", ["meco.opt", "params"])
+    pairs = [(c.first.batch_size, c.second.proxy, c.second.batch_size) for c in found.comparisons]
+    assert pairs == [(2, "meco.opt", 2), (2, "params", 0), (4, "meco.opt", 4), (4, "params", 0)]
+
+
+def test_an_aggregate_is_compared_with_its_members(tmp_path: Path) -> None:
+    study(tmp_path / "results", proxies=["vote"], sample=10)
+    (found,) = against(Store(tmp_path / "results"), "vote", ["snip"])
+    assert [c.second.proxy for c in found.comparisons] == ["snip"]

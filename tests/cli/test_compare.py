@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from zcbench.__main__ import main
+
+Refused = Callable[[list[str]], str]
+RUN = ["run", "--sample", "12", "--proxies", "naswot,conv_count", "--batch_sizes", "[2]", "--resamples", "50"]
+
+
+def test_one_line_a_pair_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RUN, "--tracker", "none"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "naswot", "--with", "conv_count,params", "--figure", "naswot.svg"]) == 0
+    text = capsys.readouterr().out
+    starts = [line.split()[0] for line in text.splitlines() if line.strip()]
+    assert {"conv_count", "params"} <= set(starts)
+    assert Path("naswot.svg").read_text("utf-8").lstrip().startswith("<?xml")
+    assert main(["compare", "naswot", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [record["second"] for record in records] == ["params", "macs"]
+    assert main(["compare", "conv_count", "--with", "[naswot]", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["n"] <= 12
+    assert main(["compare", "naswott"]) == 2
+    assert "did you mean naswot" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ([], "proxy"),
+        (["naswot"], "results: results does not exist: start a run"),
+        (["naswot", "--figure", "a.png"], "expected a name that ends in .svg"),
+        (["naswot", "--figure", "nowhere/a.svg"], "in a folder that exists"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_one_line(arguments: list[str], word: str, refused: Refused) -> None:
+    assert word in refused(["compare", *arguments])
