@@ -29,7 +29,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "network",
         nargs="?",
-        help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module, whose output is logits or has "
+        help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module. Its output is logits or has "
         "them by the name logits; or a FILE.json that `zcbench search` has written.",
     )
     parser.add_argument("--space", default="nb201", help="The benchmark space of --arch.")
