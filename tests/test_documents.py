@@ -17,16 +17,17 @@ import zcbench
 from torch import nn
 from zcbench.__main__ import COMMANDS, main
 from zcbench.cli.parser import main_parser, parse
-from zcbench.proxies import PROXIES
+from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.probe import Probe
 
 ROOT = Path(zcbench.__file__).parent
+FLAGS = re.MULTILINE | re.DOTALL
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(document: str, language: str = "python") -> list[str]:
     text = (ROOT / document).read_text("utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```", text, FLAGS)
 
 
 def commands(path: Path) -> Iterator[list[str]]:
@@ -121,7 +122,7 @@ def test_there_are_commands_and_a_wrong_one_is_found() -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files(path: Path) -> None:
-    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text("utf-8"), flags=FLAGS)
     targets = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
     assert [target for target in targets if target and not (path.parent / target).exists()] == []
 
@@ -165,10 +166,14 @@ def test_the_workflow_of_the_page_on_gates_is_one() -> None:
     parse(main_parser(COMMANDS, "", only="check"), check)
 
 
-def test_the_numbers_of_the_page_on_parity_add_up() -> None:
-    """The README says how many reference values there are, and how many in float64."""
+def test_the_numbers_of_the_readme_are_so() -> None:
+    """How many proxies and aggregates there are, how many reference values, and how many proxies have none."""
     rows = [line.split("|") for line in (ROOT / "docs/parity.md").read_text("utf-8").splitlines() if line[:2] == "| "]
     values = np.asarray([(int(row[4]), "float64" in row[3]) for row in rows if row[4].strip().isdigit()])
-    text = (ROOT / "README.md").read_text("utf-8")
+    (without,) = re.findall(r"^Without reference values,.*?^$", (ROOT / "docs/parity.md").read_text("utf-8"), FLAGS)
+    named = set(re.findall(r"`([\w.]+)`", without)) & set(PROXIES)
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"with {len(PROXIES)} proxies and variants, and {len(AGGREGATES)} aggregates" in text
+    assert f"{len(named)} of the proxies have no reference values" in text
     assert f"of {values[:, 0].sum():,} reference values" in text
     assert f"{(values[:, 0] * values[:, 1]).sum()} are in float64" in text
