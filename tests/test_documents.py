@@ -177,3 +177,8 @@ def test_the_numbers_of_the_readme_are_so() -> None:
     assert f"{len(named)} of the proxies have no reference values" in text
     assert f"of {values[:, 0].sum():,} reference values" in text
     assert f"{(values[:, 0] * values[:, 1]).sum()} are in float64" in text
+
+
+def test_the_glossary_is_in_order_and_says_everything_once() -> None:
+    words = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs/glossary.md").read_text("utf-8"), FLAGS)
+    assert words == sorted(set(words), key=str.lower)
