@@ -1,28 +1,59 @@
-"""The Python code of documents runs."""
+"""The Python code of documents runs, their commands parse, their links lead somewhere, and their numbers are so."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+import yaml
 import zcbench
 from torch import nn
-from zcbench.proxies import PROXIES
+from zcbench.__main__ import COMMANDS, main
+from zcbench.cli.parser import main_parser, parse
+from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.probe import Probe
 
 ROOT = Path(zcbench.__file__).parent
+FLAGS = re.MULTILINE | re.DOTALL
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def blocks(document: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+def blocks(document: str, language: str = "python") -> list[str]:
+    text = (ROOT / document).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, FLAGS)
+
+
+def commands(path: Path) -> Iterator[list[str]]:
+    """Return the words of every `zcbench` command in the blocks of a document, without what a shell does with it."""
+    waiting = ""
+    for line in path.read_text("utf-8").splitlines():
+        found = re.match(r"(?: {4,}(?:- run: |srun [-\w ]*?)?)(zcbench .*)", line)
+        if not waiting and not found:
+            continue
+        waiting += (found[1] if not waiting and found else line).removesuffix("\\") + "\n"
+        try:
+            words = shlex.split(waiting, comments=True)
+        except ValueError:  # a quotation goes on in the next line
+            continue
+        if line.endswith("\\"):
+            continue
+        waiting = ""
+        end = next((at for at, word in enumerate(words) if word in {">", "|"}), len(words))
+        yield [word for word in words[1:end] if word != "…"]
+    assert not waiting
 
 
 def net() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +69,9 @@ def test_the_page_on_own_proxies_runs(batch: tuple[torch.Tensor, torch.Tensor]) 
     names: dict[str, object] = {"__name__": __name__}
     for block in blocks("docs/own_proxies.md"):
         exec(compile(block, "docs/own_proxies.md", "exec"), names)
-    scores = zcbench.score(net(), *batch, proxies=["worst_layer", "share_on", "snip"])
+    examples = [name for name in PROXIES if name.startswith("x_")]
+    assert len(examples) == 10
+    scores = zcbench.score(net(), *batch, proxies=["worst_layer", "share_on", "snip", *examples])
     assert {score.status for score in scores.values()} == {"ok"}
     found = Probe(net(), *batch).read(names["LogitsWithoutWeights"]())  # type: ignore[operator]
     assert found.shape == (8, 10)
@@ -59,10 +92,10 @@ def test_the_proxy_of_the_readme_runs(batch: tuple[torch.Tensor, torch.Tensor]) 
     assert zcbench.score(net(), *batch, proxies=["worst_layer"])["worst_layer"].status == "ok"
 
 
-def test_the_data_module_of_the_readme_runs() -> None:
-    (block,) = [block for block in blocks("README.md") if "LightningDataModule" in block]
+def test_the_data_module_of_the_page_on_images_runs() -> None:
+    (block,) = blocks("docs/own_images.md")
     names: dict[str, object] = {"__name__": "a_document"}
-    exec(compile(block, "README.md", "exec"), names)
+    exec(compile(block, "docs/own_images.md", "exec"), names)
     made = names["Blobs"]()  # type: ignore[operator]
     assert zcbench.score(net(), datamodule=made, batch_size=16, proxies=["snip"])["snip"].status == "ok"
 
@@ -73,3 +106,87 @@ def test_every_name_of_the_table_can_be_read() -> None:
     names = {name for line in lines for name in re.findall(r"[A-Z][A-Za-z]+", line)}
     assert len(names) > 12
     assert [name for name in names if not hasattr(zcbench.proxies.passes, name)] == []
+
+
+#: What stands for something else in the commands of documents.
+STAND_INS = {"STUDY": ["--config", "quickstart"], "$SLURM_CPUS_PER_TASK": ["2"]}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_parse(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "configs" / "quickstart.yaml", "my_study.yaml")
+    for words in commands(path):
+        given = [new for word in words for new in STAND_INS.get(word, [word])]
+        parse(main_parser(COMMANDS, "", only=given[0]), given)
+
+
+def test_there_are_commands_and_a_wrong_one_is_found() -> None:
+    # Counted by hand: two lines of each of the recipes for a space, a proxy and a gate, and one for a network.
+    assert len(list(commands(ROOT / "README.md"))) == 7
+    with pytest.raises(zcbench.errors.ConfigError, match="proxis"):
+        parse(main_parser(COMMANDS, "", only="run"), ["run", "--proxis", "snip"])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files(path: Path) -> None:
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text("utf-8"), flags=FLAGS)
+    targets = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    assert [target for target in targets if target and not (path.parent / target).exists()] == []
+
+
+def test_the_page_on_spaces_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "my_space"))
+    (block,) = blocks("docs/own_spaces.md")
+    names: dict[str, object] = {"__name__": "a_document"}
+    exec(compile(block, "docs/own_spaces.md", "exec"), names)
+    space = names["TestMySpace"]().make()  # type: ignore[operator]
+    text = (ROOT / "docs" / "own_spaces.md").read_text("utf-8")
+    lines = len((ROOT / "docs" / "my_space" / "my_space.py").read_text("utf-8").splitlines())
+    assert f"Its {space.size}\nnetworks" in text
+    assert f"a file of {lines} lines" in text
+
+
+def test_the_gate_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A baseline is made of its study, the check passes, and a changed score fails it. Three networks are enough."""
+    monkeypatch.chdir(tmp_path)
+    study = yaml.safe_load(blocks("docs/gate.md", "yaml")[0])
+    assert study["sample"] == 30
+    Path("gate.yaml").write_text(yaml.safe_dump(study | {"sample": 3}))
+    (proxy,) = [block for block in blocks("README.md") if "@register" in block]
+    Path("worst_layer.py").write_text(proxy)
+    assert main(shlex.split("check --baseline gate.json --update --config gate.yaml")) == 0
+    assert main(shlex.split("check --baseline gate.json --junit check.xml")) == 0
+    baseline = json.loads(Path("gate.json").read_text())
+    baseline["scores"][0]["values"][0] *= 1.1
+    Path("gate.json").write_text(json.dumps(baseline))
+    assert main(shlex.split("check --baseline gate.json")) == 1
+
+
+def test_the_workflow_of_the_page_on_gates_is_one() -> None:
+    workflow = yaml.safe_load(blocks("docs/gate.md", "yaml")[1])
+    assert workflow[True] == ["pull_request"]  # YAML 1.1 reads the key `on` as true, and GitHub does not mind
+    steps = workflow["jobs"]["gate"]["steps"]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    (check,) = [shlex.split(step["run"])[1:] for step in steps if step.get("run", "").startswith("zcbench")]
+    assert "--junit" in check
+    parse(main_parser(COMMANDS, "", only="check"), check)
+
+
+def test_the_numbers_of_the_readme_are_so() -> None:
+    """How many proxies and aggregates there are, how many reference values, and how many proxies have none."""
+    rows = [line.split("|") for line in (ROOT / "docs/parity.md").read_text("utf-8").splitlines() if line[:2] == "| "]
+    values = np.asarray([(int(row[4]), "float64" in row[3]) for row in rows if row[4].strip().isdigit()])
+    (without,) = re.findall(r"^Without reference values,.*?^$", (ROOT / "docs/parity.md").read_text("utf-8"), FLAGS)
+    named = set(re.findall(r"`([\w.]+)`", without)) & set(PROXIES)
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"with {len(PROXIES)} proxies and variants, and {len(AGGREGATES)} aggregates" in text
+    assert f"{len(named)} of the proxies have no reference values" in text
+    assert f"of {values[:, 0].sum():,} reference values" in text
+    assert f"{(values[:, 0] * values[:, 1]).sum()} are in float64" in text
+
+
+def test_the_glossary_is_in_order_and_says_everything_once() -> None:
+    words = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs/glossary.md").read_text("utf-8"), FLAGS)
+    assert words == sorted(set(words), key=str.lower)
