@@ -46,7 +46,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     """Check the proxies of a file, score the networks of the boards, and write the entry."""
     with waiting("loading torch"):
         from ..bench.report.numbers import estimate, milliseconds
-        from ..bench.results.entry import chosen, enter, write
+        from ..bench.results.published.entry import chosen, enter, write
         from ..plugins import load
         from ..proxies import PROXIES
 

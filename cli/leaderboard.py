@@ -94,7 +94,7 @@ def _entries(named: list[str] | str) -> list[Path]:
 def _recompute(given: Namespace, out: Path) -> int:
     """Score some networks of a leaderboard anew; return 1 if a score regressed, 3 if one is not comparable."""
     with waiting("loading torch"):
-        from ..bench.results.recompute import recompute
+        from ..bench.results.published.recompute import recompute
         from ..bench.results.regress import exit_status
 
     every = []

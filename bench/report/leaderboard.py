@@ -18,7 +18,7 @@ from ..results.ablation import ablate, drawn_by_seed
 from ..results.overview import Leaderboard, overview
 from ..results.pairs import across
 from ..results.panel import union
-from ..results.sources import Source, read, read_leaderboard, with_entries, write_scores
+from ..results.published.sources import Source, read, read_leaderboard, with_entries, write_scores
 from ..results.standing import Standing, stand
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown

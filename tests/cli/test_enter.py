@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from zcbench.__main__ import main
 from zcbench.bench.report.leaderboard import verify
-from zcbench.bench.results.recompute import recompute
-from zcbench.bench.results.sources import BOARDS, SCORES, read
+from zcbench.bench.results.published.recompute import recompute
+from zcbench.bench.results.published.sources import BOARDS, SCORES, read
 from zcbench.proxies import PROXIES
 
 PROXY = '''

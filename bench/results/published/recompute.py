@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from ...errors import ConfigError
-from ..scoring.runner import run
-from ..scoring.store import Store
-from ..study.recipe import Recipe
-from ..study.resolve import resolve_recipe
-from .board import Board
-from .regress import Finding, compare, make_baseline
+from ....errors import ConfigError
+from ...scoring.runner import run
+from ...scoring.store import Store
+from ...study.recipe import Recipe
+from ...study.resolve import resolve_recipe
+from ..board import Board
+from ..regress import Finding, compare, make_baseline
 from .sources import read
 
 

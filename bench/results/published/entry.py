@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...atomic import write_atomically
-from ...errors import ConfigError, ResultsError
-from ..scoring.runner import run
-from ..scoring.store import Store
-from ..study.resolve import resolve_recipe
-from .board import Board, boards
+from ....atomic import write_atomically
+from ....errors import ConfigError, ResultsError
+from ...scoring.runner import run
+from ...scoring.store import Store
+from ...study.resolve import resolve_recipe
+from ..board import Board, boards
+from ..standing import Standing, stand
 from .sources import merged, published, read, write_scores
-from .standing import Standing, stand
 
 
 def chosen(folder: Path, names: Sequence[str]) -> list[Board]:

@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...atomic import write_atomically
-from ...errors import ResultsError, one_line
-from ..scoring.parts import COLUMNS, KEY
-from ..scoring.questions import rows_in
-from ..scoring.store import Store
-from .board import Board, boards, from_record, identity, joined
+from ....atomic import write_atomically
+from ....errors import ResultsError, one_line
+from ...scoring.parts import COLUMNS, KEY
+from ...scoring.questions import rows_in
+from ...scoring.store import Store
+from ..board import Board, boards, from_record, identity, joined
 
 #: Names of the files that a leaderboard is made from.
 SCORES, BOARDS = "scores.parquet", "boards.json"
