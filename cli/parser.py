@@ -71,7 +71,7 @@ class ConfigFile(ActionConfigFile):
 class Completion(argparse.Action):
     """Print a script that completes commands in bash, zsh, fish, tcsh or powershell."""
 
-    def __call__(self, parser: Any, namespace: object, values: Any, option_string: str | None = None) -> NoReturn:
+    def __call__(self, parser: Any, namespace: object, values: Any, option_string: str | None = None) -> None:
         """Print the script and exit.
 
         Raises:

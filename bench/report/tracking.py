@@ -148,8 +148,8 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
     }
     name = study.config.name or f"{study.space.name} on {study.images.name}"[:96]
     tags = [study.space.name, study.images.name[-64:]]
-    of = {"name": name, "group": f"{name} {_digest(_asked(study))}", "id": _digest(study.recipe.document())}
-    with Session(study.out, "study", config, tags=tags, **of) as session:
+    group, identity = f"{name} {_digest(_asked(study))}", _digest(study.recipe.document())
+    with Session(study.out, "study", config, name=name, group=group, id=identity, tags=tags) as session:
         if session.run is not None:
             try:
                 _log(session.run, study, rows, rankings)
