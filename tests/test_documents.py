@@ -122,8 +122,8 @@ def test_commands_parse(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_there_are_commands_and_a_wrong_one_is_found() -> None:
-    # Counted by hand: two lines of each of the recipes for a space, a proxy and a gate, and one for a network.
-    assert len(list(commands(ROOT / "README.md"))) == 7
+    # Counted by hand: two lines of the recipes for a space and for a gate, three for a proxy, and one for models.
+    assert len(list(commands(ROOT / "README.md"))) == 8
     with pytest.raises(zcbench.errors.ConfigError, match="proxis"):
         parse(main_parser(COMMANDS, "", only="run"), ["run", "--proxis", "snip"])
 
