@@ -69,6 +69,8 @@ class Space(ABC):
     #: Names of the single trainings that an accuracy is the mean of, by task and accuracy. They say what a second
     #: training of the same networks would rank.
     trainings: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
+    #: Whether mutations lead to networks that have no index, because the space has no end.
+    is_open: bool = False
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_folder(folder)
