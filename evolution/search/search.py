@@ -77,7 +77,7 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str]]:
             made.append(agreement_table(ranked))
         notes += [_guide(plan.benchmark, config.dataset), *_write(Path(config.out), files), _track(plan, found)]
     if scores is not None:
-        notes.append(f"scores: {config.results}, {scores.computed} networks scored now")
+        notes += [*scores.lacking(), f"scores: {config.results}, {scores.computed} networks scored now"]
     return made, [*filter(None, notes)]
 
 
