@@ -84,6 +84,17 @@ class Scores:
             values = columns[proxy] if PROXIES[proxy].direction == "higher" else -columns[proxy]
         return [float(value) if math.isfinite(value) else math.nan for value in values]
 
+    def lacking(self) -> list[str]:
+        """Return a line for every proxy that has no finite score for some of the networks, with the last reason."""
+        counted = (
+            (name, found, sum(not math.isfinite(v) for v in found.values())) for name, found in self._known.items()
+        )
+        return [
+            f"proxy {name}: {count} of {len(found)} networks have no finite score ({self._messages[name][:120]})"
+            for name, found, count in counted
+            if count
+        ]
+
     def _scored(self, network: str) -> str:
         """Return the network whose score counts for a network."""
         space = self.study.space

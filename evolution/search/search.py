@@ -83,7 +83,7 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str]]:
         made += more
         notes += said
     if scores is not None:
-        notes.append(f"scores: {config.results}, {scores.computed} networks scored now")
+        notes += [*scores.lacking(), f"scores: {config.results}, {scores.computed} networks scored now"]
     return made, [*filter(None, notes)]
 
 

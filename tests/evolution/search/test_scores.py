@@ -40,6 +40,7 @@ def test_scores_are_computed_once_and_kept(study, every_row):
         assert scores.computed == 2
         asked(scores, "params", "wide 3")
         assert scores.computed == 3
+        assert scores.lacking() == []
     rows = every_row(resolved.out)
     assert sorted(zip(rows["architecture"], rows["proxy"], strict=True)) == [
         ("wide 3", "params"),
@@ -82,6 +83,9 @@ def test_a_score_that_is_not_finite_is_none(study):
 
     with Scores(study("of_one")) as scores:
         assert all(map(math.isnan, asked(scores, "of_one", "wide 1", "wide 2")))
+        assert scores.lacking() == [
+            "proxy of_one: 2 of 2 networks have no finite score (inf: the definition gives no finite number here)"
+        ]
 
 
 def test_a_proxy_that_fails_on_every_network_is_named(study):
