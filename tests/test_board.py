@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import zcbench
 from scipy import stats
-from zcbench.bench.results.sources import read_leaderboard
+from zcbench.bench.results.published.sources import read_leaderboard
 
 BOARD = Path(zcbench.__file__).parent / "docs" / "board"
 
