@@ -161,6 +161,7 @@ def _section(standing: Standing) -> dict[str, object]:
     rows = [_row(*of) for of in given]
     return {
         "board": standing.board,
+        "id": standing.board.id,
         "standing": standing,
         "rows": rows,
         "axis": _axis(row.correlation for row in rows),
@@ -203,7 +204,8 @@ def _summary(made: Leaderboard) -> Mapping[str, object] | None:
     if not proper or not size:
         return None
     ahead = [overall for overall in proper if overall.mean_rank < size[0].mean_rank]
-    return {"best": proper[0], "size": size[0], "ahead": len(ahead), "proper": len(proper)}
+    others = sum(overall.not_told_from_best > 0 for overall in proper[1:])
+    return {"best": proper[0], "size": size[0], "ahead": len(ahead), "proper": len(proper), "others": others}
 
 
 def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:

@@ -16,7 +16,7 @@ const charts = (() => {
     return mark;
   };
   const short = (value, digits = 3) =>
-    value === null ? 'none' : Number(value).toFixed(digits).replace(/^(-?)0\./, '$1.');
+    value === null ? 'none' : Number(value) === 0 ? '0' : Number(value).toFixed(digits).replace(/^(-?)0\./, '$1.');
   const plain = (value) => String(Number(Number(value).toPrecision(3)));
 
   const boards = new WeakMap();
@@ -174,13 +174,13 @@ const charts = (() => {
     const name = (i) => all.proxies[used[i]].label;
     const count = used.length;
     const side = Math.max(7, Math.min(20, Math.floor(520 / count)));
-    const left = 8 + 6.1 * Math.max(...used.map((at) => all.proxies[at].label.length));
+    const font = Math.min(11, side);
+    const left = 8 + 0.56 * font * Math.max(...used.map((at) => all.proxies[at].label.length));
     const size = side * count;
     const svg = make('svg', { viewBox: `0 0 ${left + size + 2} ${size + 2}`, width: left + size + 2, height: size + 2,
       'aria-hidden': 'true' });
-    if (side >= 9) {
-      used.forEach((at, i) => svg.append(text(left - 4, (i + 0.75) * side, name(i), { 'text-anchor': 'end' })));
-    }
+    used.forEach((at, i) => svg.append(
+      text(left - 4, (i + 0.8) * side, name(i), { 'text-anchor': 'end', 'font-size': font })));
     const found = new Map();
     for (const cell of cells) {
       const [a, b] = [place.get(cell[0]), place.get(cell[1])];

@@ -187,5 +187,7 @@ function read() {
   if (said.get('board')) go(said.get('board'));
 }
 
-addEventListener('hashchange', read);
+addEventListener('hashchange', () => {
+  if (location.hash !== '#data') read();
+});
 read();
