@@ -76,6 +76,15 @@ function columns() {
   return [...form.querySelectorAll('[name=column]')].filter((box) => box.checked).map((box) => box.value).join();
 }
 
+/** A table that fits has no scroll bar of its own: its head then stays below the controls. */
+function fit() {
+  const bar = getComputedStyle(form).position === 'sticky' ? form.offsetHeight : 0;
+  document.documentElement.style.setProperty('--bar', `${bar}px`);
+  for (const table of document.querySelectorAll('table.main')) {
+    table.parentElement.classList.toggle('wide', table.offsetWidth > table.parentElement.clientWidth);
+  }
+}
+
 /** Show what the controls ask for. One style sheet hides proxies, so that no table is touched. */
 function filter() {
   const names = Object.keys(proxies);
@@ -86,6 +95,7 @@ function filter() {
   const boxes = [...form.querySelectorAll('[name=column]')].filter((box) => !box.checked);
   document.getElementById('hidden-columns').textContent = rule(boxes.map((box) => `.c-${box.value}`));
   const active = FIELDS.some((name) => chosen(name)) || form.elements.complete?.checked;
+  fit();
   document.getElementById('shown').textContent = `${names.length - hidden.length} of ${names.length} shown`;
   form.querySelector('[type=reset]').hidden = !active;
   form.classList.toggle('active', Boolean(active));
@@ -132,6 +142,7 @@ for (const board of document.querySelectorAll('.board')) {
     write();
   });
   board.addEventListener('toggle', () => {
+    fit();
     if (board.open) charts.board(board);
   });
   for (const maps of board.querySelectorAll('.maps')) {
@@ -187,6 +198,7 @@ function read() {
   if (said.get('board')) go(said.get('board'));
 }
 
+addEventListener('resize', fit);
 addEventListener('hashchange', () => {
   if (location.hash !== '#data') read();
 });
