@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -52,12 +52,14 @@ class Marks(NamedTuple):
         data: `none`, `noise`, `images` or `labels`; empty for a proxy of the user.
         card: The card as plain values; empty for a proxy of the user.
         parity: Comparison with the authors' code, None if their code gave no values.
+        formulas: Formulas of the definition as MathML.
     """
 
     family: str
     data: str
     card: Mapping[str, Any]
     parity: Parity | None
+    formulas: Sequence[str]
 
     def tuned_here(self, space: str) -> bool:
         """Return whether the definition was evolved, fitted or chosen on networks of a space."""
@@ -73,7 +75,7 @@ def marks(proxy: str) -> Marks:
         family, data = "own", ""
     else:
         family, data = _family(card), _data(_reads(card))
-    return Marks(family, data, card, _parity().get(proxy))
+    return Marks(family, data, card, _parity().get(proxy), _read("formulas.json").get(proxy, ()))
 
 
 def _family(card: Mapping[str, Any]) -> str:
@@ -101,5 +103,11 @@ def _cards() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def _parity() -> dict[str, Parity]:
-    found = json.loads(files(__package__).joinpath("parity.json").read_text("utf-8"))
-    return {name: Parity(**record) for name, record in found.items()}
+    return {name: Parity(**record) for name, record in _read("parity.json").items()}
+
+
+@functools.cache
+def _read(name: str) -> dict[str, Any]:
+    """Return a file of this folder that `tools/` has made."""
+    found: dict[str, Any] = json.loads(files(__package__).joinpath(name).read_text("utf-8"))
+    return found

@@ -57,7 +57,9 @@ COLUMNS = (
         "Kendall's tau-b among the 10 % most accurate networks | among the 10 % with the highest scores",
         shown=True,
     ),
-    Column("ms", "ms", "Milliseconds per network, the median, with all passes of the proxy counted in full", shown=True),
+    Column(
+        "ms", "ms", "Milliseconds per network, the median, with all passes of the proxy counted in full", shown=True
+    ),
     Column("cover", "cover", "Share of the scores that are finite", shown=True),
     Column("rho-ci", "ρ 95 %", "95 % interval of rho over networks"),
     Column("overlap", "overlap", "Share of the 10 % highest scores that are among the 10 % most accurate networks"),

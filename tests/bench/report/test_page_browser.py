@@ -208,7 +208,9 @@ def test_rows_are_one_line_and_nothing_is_wider_than_a_phone(browser: Any, addre
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser: Any, address: str, ids: list[str], scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason='needs axe: pip install "zcbench[browser]"')
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason='needs axe: pip install "zcbench[browser]"'
+    )
     reader = Reader(browser, address, viewport={"width": 1400, "height": 900}, color_scheme=scheme)
     reader.go(f"#board={ids[2]}&open={ids[2]}.zen")
     reader.tab.locator(f"#board-{ids[2]} .maps > summary").click()
