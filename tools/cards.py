@@ -65,7 +65,7 @@ def formulas() -> str:
 
     found = {
         card.name: [
-            re.sub(r' xmlns="[^"]*"', "", convert(" ".join(latex.split()), display="block"))
+            re.sub(r' xmlns="[^"]*"', "", convert(" ".join(latex.split()), display="block")).replace("\\_", "_")
             for latex in re.findall(r"\$\$(.+?)\$\$", card.function.__doc__ or "", flags=re.DOTALL)
         ]
         for card in cards()

@@ -153,9 +153,18 @@ for (const board of document.querySelectorAll('.board')) {
   if (board.open) charts.board(board);
 }
 
+document.addEventListener('click', (event) => {
+  const link = event.target.closest('a.to');
+  if (!link) return;
+  event.preventDefault();
+  go(new URLSearchParams(link.hash.slice(1)).get('board'));
+  write();
+});
+
 /** Open a board and show it; the overview if the name is empty. */
 function go(name) {
   state.board = name;
+  if (form.elements.jump) form.elements.jump.value = name;
   const board = document.getElementById(name ? `board-${name}` : 'overview');
   if (!board) return;
   if (name) board.open = true;

@@ -176,6 +176,15 @@ def test_an_address_shows_what_its_writer_saw(reader: Reader, ids: list[str]) ->
     assert reader.tab.locator("[aria-expanded=true]").inner_text() == "zen"
 
 
+def test_a_heading_leads_to_its_board_and_keeps_the_filter(reader: Reader, ids: list[str]) -> None:
+    reader.tab.locator("#controls [name=q]").fill("zen")
+    reader.tab.locator("#t-overview a.to").nth(1).click()
+    assert reader.tab.locator(f"#board-{ids[1]}").get_attribute("open") is not None
+    assert reader.tab.locator("#jump").input_value() == ids[1]
+    assert set(reader.visible(ids[1])) == {"zen", "params", "macs", "random"}
+    assert reader.tab.evaluate("location.hash") == f"#board={ids[1]}&q=zen"
+
+
 def test_charts_of_a_board_can_be_pointed_at(reader: Reader, ids: list[str]) -> None:
     reader.go(f"#board={ids[2]}")
     board = reader.tab.locator(f"#board-{ids[2]}")
