@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import jinja2
@@ -137,11 +137,14 @@ def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]]) -> str:
     boards = {standing.board.id for standing in made.standings}
     sections = [_section(standing) for standing in made.standings]
     names = sorted({overall.proxy for overall in made.overall})
+    spaces = {standing.board.recipe.space for standing in made.standings}
+    tuned = {name for name in names if any(marks(name).tuned_here(space) for space in spaces)}
     template = environment().get_template("page.html")
     return template.render(
         sections=sections,
         overall=made.overall,
-        summary=_summary(made),
+        summary=_summary(made, tuned),
+        tuned=tuned,
         ablations=[ablation for ablation in made.ablations if ablation.id not in boards],
         agreements=made.agreements,
         transfers=made.transfers,
@@ -198,16 +201,25 @@ def _axis(correlations: Iterable[Correlation]) -> tuple[float, float]:
     return math.floor(min(0, *ends) * 10) / 10, math.ceil(max(0.1, *ends) * 10) / 10
 
 
-def _summary(made: Leaderboard) -> Mapping[str, object] | None:
-    """Return the best proxy over all boards beside the better of params and MACs; None if no proxy is on all boards."""
+def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] | None:
+    """Return the best proxy over all boards beside the better of params and MACs; None if no proxy is on all boards.
+
+    `untuned` is the best proxy that was not tuned on these networks, if the best one was, or None.
+    """
     ranked = [overall for overall in made.overall if math.isfinite(overall.mean_rank)]
     proper = [overall for overall in ranked if overall.proxy not in BASELINES]
     size = [overall for overall in ranked if overall.proxy in ("params", "macs")]
     if not proper or not size:
         return None
     ahead = [overall for overall in proper if overall.mean_rank < size[0].mean_rank]
-    others = sum(overall.not_told_from_best > 0 for overall in proper[1:])
-    return {"best": proper[0], "size": size[0], "ahead": len(ahead), "proper": len(proper), "others": others}
+    return {
+        "best": proper[0],
+        "untuned": next((o for o in proper if o.proxy not in tuned), None) if proper[0].proxy in tuned else None,
+        "size": size[0],
+        "ahead": len(ahead),
+        "proper": len(proper),
+        "others": sum(overall.not_told_from_best > 0 for overall in proper[1:]),
+    }
 
 
 def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:

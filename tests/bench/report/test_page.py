@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import jinja2
 import pytest
+from zcbench.bench.report import page as report
+from zcbench.bench.report.marks import marks
 from zcbench.bench.report.numbers import number
 from zcbench.bench.report.page import claimed, environment, page
 from zcbench.bench.results.overview import Leaderboard, overview
@@ -103,6 +105,18 @@ def test_the_page_says_what_holds(leaderboard: Leaderboard) -> None:
     # The batch of a baseline, and the cost of noise, are nothing that a reader should see.
     assert '<td class="c-batch">0</td>' not in made
     assert "A proxy that is not part of zcbench." in made
+
+
+def test_the_best_that_was_tuned_here_is_named_as_such(
+    leaderboard: Leaderboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = marks("synflow")
+    tuned = known._replace(card={**known.card, "tuned_on": "chosen on NAS-Bench-201"})
+    monkeypatch.setattr(report, "marks", lambda proxy: tuned if proxy == "synflow" else marks(proxy))
+    made = page(leaderboard, {})
+    assert "It was tuned on networks of these boards; of the proxies that were not, <b>" in made
+    assert 'title="chosen on NAS-Bench-201"' in made
+    assert "It was tuned" not in page(Leaderboard(leaderboard.standings, leaderboard.overall[1:], [], [], []), {})
 
 
 def test_one_board_has_no_overview(leaderboard: Leaderboard) -> None:
