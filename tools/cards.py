@@ -2,14 +2,17 @@
 
     python -m zcbench.tools.cards > docs/proxies.md
     python -m zcbench.tools.cards --json > proxies/cards.json
+    python -m zcbench.tools.cards --formulas > bench/report/formulas.json
 
-`zcbench list proxies` reads the listing, so that it need not import torch.
+`zcbench list proxies` reads the listing, so that it need not import torch. The leaderboard page shows the formulas, as
+MathML.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 
 from ..proxies import AGGREGATES, PROXIES, Proxy
@@ -52,6 +55,24 @@ def listing() -> str:
     return json.dumps([card.card() for card in cards()], indent=1) + "\n"
 
 
+def formulas() -> str:
+    """Return the displayed formulas of every docstring as MathML, in JSON by name of the proxy.
+
+    Raises:
+        ImportError: latex2mathml is not installed.
+    """
+    from latex2mathml.converter import convert
+
+    found = {
+        card.name: [
+            re.sub(r' xmlns="[^"]*"', "", convert(" ".join(latex.split()), display="block")).replace("\\_", "_")
+            for latex in re.findall(r"\$\$(.+?)\$\$", card.function.__doc__ or "", flags=re.DOTALL)
+        ]
+        for card in cards()
+    }
+    return json.dumps({name: made for name, made in found.items() if made}, indent=1) + "\n"
+
+
 def page() -> str:
     """Return the page on the proxies of the package as Markdown."""
     proxies = [card for card in cards() if isinstance(card, Proxy)]
@@ -87,4 +108,5 @@ def _tuned(card: Card) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(listing() if sys.argv[1:] == ["--json"] else page())
+    writers = {"--json": listing, "--formulas": formulas}
+    sys.stdout.write(writers.get("".join(sys.argv[1:]), page)())

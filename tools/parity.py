@@ -1,9 +1,11 @@
 """Comparison of the proxies with values of the authors' code on stored weights and batches.
 
     python -m zcbench.tools.parity FOLDER [FOLDER ...]
+    python -m zcbench.tools.parity --json FOLDER [FOLDER ...] > bench/report/parity.json
 
 A folder has `nets/*.npz` (weights by name, in definition order) and `values.csv` (net, batch, proxy, variant, value).
-The command prints a Markdown table with one line per proxy and variant.
+The command prints a Markdown table with one line per proxy and variant, or JSON with one record per proxy, from which
+the leaderboard marks the proxies that agree.
 """
 
 from __future__ import annotations
@@ -406,6 +408,20 @@ def table(comparisons: list[Comparison]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(comparisons: list[Comparison]) -> str:
+    """Return the largest difference of every proxy as JSON: in float64 if it was compared in float64."""
+    lines = []
+    for proxy in sorted({c.case.proxy for c in comparisons}):
+        own = [c for c in comparisons if c.case.proxy == proxy]
+        double = [c for c in own if c.case.dtype == torch.float64]
+        largest = f"{max(c.difference for c in double or own):.1e}"
+        record = {"values": len(own), "largest": float(largest), "precision": "float64" if double else "float32"}
+        lines.append(f" {json.dumps(proxy)}: {json.dumps(record)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sys.stdout.write(table([c for folder in sys.argv[1:] for c in compare(Path(folder))]))
+    write = summary if "--json" in sys.argv else table
+    folders = [name for name in sys.argv[1:] if name != "--json"]
+    sys.stdout.write(write([c for folder in folders for c in compare(Path(folder))]))

@@ -34,6 +34,16 @@ COLOURED = 10
 NUMBERED = 32
 
 _INK, _BLUE, _PALE, _GREY = "#1c2430", "#2b6cb0", "#bcd3ea", "#9aa5b4"
+#: What stands for a colour in a page, which may be light or dark.
+_IN_PAGE = {
+    "fill: #ffffff": "fill: none",
+    _INK: "var(--ink)",
+    _BLUE: "rgb(var(--pos))",
+    _PALE: "var(--pale)",
+    _GREY: "var(--grey)",
+    "#5b6675": "var(--soft)",
+    "#e3e7ee": "var(--rule)",
+}
 _WORDS = {"rho": "Spearman ρ", "tau": "Kendall τ"}
 #: How a row of `by_proxy` is drawn, from the bottom layer to the top layer.
 _MARKS: dict[str, dict[str, Any]] = {
@@ -73,11 +83,13 @@ class Drawing:
         name: Name of its file, without the ending.
         caption: What it shows, in one or two sentences.
         svg: Content of its file.
+        in_page: Whether the page shows it; what the page draws itself is a file alone.
     """
 
     name: str
     caption: str
     svg: str
+    in_page: bool = True
 
 
 def available() -> bool:
@@ -143,9 +155,11 @@ def is_ours(svg: str) -> bool:
 
 
 def inline(svg: str) -> str:
-    """Return a drawing that can stand in an HTML page: without addresses, metadata and ids that two drawings share."""
+    """Return a drawing that can stand in an HTML page: in the colours of the page, without addresses and shared ids."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
+    for colour, name in _IN_PAGE.items():
+        body = body.replace(colour, name)
     body = re.sub(r' xmlns(:\w+)?="[^"]*"', "", body).replace("xlink:href=", "href=")
     return re.sub(r' id="[A-Za-z][\w.]*_\d+"', "", body)
 
@@ -331,6 +345,7 @@ def _of_standing(standing: Standing) -> Iterator[Drawing]:
         f"{board.name}: the top of the ranking from {CUTS[0]:.0%} to all networks; the {COLOURED} proxies with the "
         "highest Spearman have a colour.",
         over_cut_off(labels, curves, board.name),
+        in_page=False,
     )
     for family in dict.fromkeys(name for name, _ in standing.agreements):
         rows = [row for name, row in standing.agreements if name == family]
@@ -346,6 +361,7 @@ def _of_standing(standing: Standing) -> Iterator[Drawing]:
             f"{board.name}{at}: Spearman between the scores of every two proxies, mean over seeds, in the direction "
             "that each proxy claims; proxies are in the order of the table.",
             heat_map(list(place), matrix, f"{board.name}{at}"),
+            in_page=False,
         )
 
 

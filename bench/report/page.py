@@ -2,57 +2,108 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import jinja2
 import numpy as np
 
 from ..results.board import Board
-from ..results.overview import Leaderboard
-from ..results.pairs import Agreed, Comparison
+from ..results.overview import Leaderboard, Overall
+from ..results.pairs import Agreed
+from ..results.ranking import Detail, Ranking
 from ..results.standing import BASELINES, Standing
+from ..stats.conditional import Conditional
+from ..stats.correlation import Coefficients, Correlation
+from ..stats.places import Place
+from .charts import chart
 from .figures import Drawing, inline
-from .numbers import number, percent, significant
-from .published import published
+from .marks import Marks, marks
+from .numbers import interval, milliseconds, number, percent, significant
+from .published import Published, published
 
-#: Differences with a p-value below this, after Holm's correction, are bold.
-SIGNIFICANT = 0.05
+C = TypeVar("C", bound=Coefficients)
+
 #: Trace of the neural tangent kernel. HNAS (Shu et al., NeurIPS 2022) relates all proxies that use gradients to it.
 TRACE = "ntk_trace"
 
 
-class Matrix(NamedTuple):
-    """Differences between every proxy and every proxy below it in the table.
+class Column(NamedTuple):
+    """A column of the table of a board.
 
     Attributes:
-        batches: Batch size of all proxies in words, or nothing.
-        labels: Names of the proxies, in the order of the table.
-        rows: One row of gaps per label but the first: the gap to every label before it.
+        key: Name of the column in classes and links.
+        title: Its heading.
+        says: What it says, in a sentence.
+        shown: Whether it is visible before a reader chooses columns.
     """
 
-    batches: str
-    labels: Sequence[str]
-    rows: Sequence[Sequence[Gap]]
+    key: str
+    title: str
+    says: str
+    shown: bool = False
 
 
-class Gap(NamedTuple):
-    """The difference of Kendall's tau between two proxies.
+COLUMNS = (
+    Column("rank", "rank", "Rank by Kendall's tau; in brackets the ranks that the data leave open", shown=True),
+    Column("proxy", "proxy", "Name of the proxy; it opens the row", shown=True),
+    Column("tau", "Kendall τ", "Kendall's tau-b with its 95 % interval over networks, on one axis", shown=True),
+    Column("rho", "Spearman ρ", "Spearman's rho", shown=True),
+    Column(
+        "top",
+        "τ in the top 10 %",
+        "Kendall's tau-b among the 10 % most accurate networks | among the 10 % with the highest scores",
+        shown=True,
+    ),
+    Column(
+        "ms", "ms", "Milliseconds per network, the median, with all passes of the proxy counted in full", shown=True
+    ),
+    Column("cover", "cover", "Share of the scores that are finite", shown=True),
+    Column("rho-ci", "ρ 95 %", "95 % interval of rho over networks"),
+    Column("overlap", "overlap", "Share of the 10 % highest scores that are among the 10 % most accurate networks"),
+    Column("regret", "regret", "Best accuracy less the best of the ten highest scores, in percentage points"),
+    Column("best", "best at", "Percentage of the other networks that score below the most accurate network"),
+    Column("ndcg", "nDCG", "Normalised discounted cumulative gain of the 10 % with the highest scores"),
+    Column("weighted", "weighted τ", "Weighted tau, in which pairs at the top weigh most"),
+    Column("pearson", "Pearson r", "Pearson's r of scores and accuracies"),
+    Column("ties", "ties", "Share of pairs of scores that are equal"),
+    Column("given_params", "ρ | params", "Rho when the number of parameters is taken out; * if the sign changes"),
+    Column("given_macs", "ρ | MACs", "Rho when the multiply-accumulates are taken out; * if the sign changes"),
+    Column("published", "published ρ | τ", "Coefficients that others have published; the source is in the opened row"),
+    Column("batch", "batch", "Number of images in the probe batch"),
+    Column("version", "version", "Version of the proxy: it goes up when a score changes"),
+)
+#: What the conditions of `Detail.conditional` are called.
+CONDITIONS = {
+    "given_params": "params taken out",
+    "given_macs": "MACs taken out",
+    "within_convolutions": "within equal numbers of convolutions",
+    "among_classes": "among one network of every class",
+    "among_reachable": "among networks without unreachable operations",
+}
+
+
+class Row(NamedTuple):
+    """One proxy on one board, in the direction that it claims.
 
     Attributes:
-        difference: Tau of the column minus tau of the row.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        p: p-value after Holm's correction.
-        n: Number of networks that both proxies scored.
+        label: Name that no other row of the board has.
+        correlation: Coefficients, positive where the proxy ranks as it claims.
+        conditional: Coefficients under conditions, in the same direction.
+        sign: 1, or -1 for a proxy of which a lower score is better.
     """
 
-    difference: float
-    low: float
-    high: float
-    p: float
-    n: int
+    label: str
+    ranking: Ranking
+    place: Place | None
+    detail: Detail
+    correlation: Correlation
+    conditional: Mapping[str, Conditional]
+    sign: int
+    published: Published | None
+    marks: Marks
 
 
 def environment() -> jinja2.Environment:
@@ -64,7 +115,15 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": number, "percent": percent, "significant": significant, "inline": inline}
+    made.filters |= {
+        "number": number,
+        "percent": percent,
+        "significant": significant,
+        "milliseconds": milliseconds,
+        "inline": inline,
+    }
+    made.globals |= {"interval": interval, "isnan": math.isnan}
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
 
@@ -76,28 +135,106 @@ def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]]) -> str:
         drawings: Figures by the id of board or ablation; empty without matplotlib.
     """
     boards = {standing.board.id for standing in made.standings}
-    sections = [
-        {
-            "board": s.board,
-            "rows": [(r, d, published(r)) for r, d in zip(s.rankings, s.details, strict=True)],
-            "ablation": s.ablation,
-            "matrices": list(_matrices(s)),
-            "traces": _traces(s),
-            "facts": _facts(s.board),
-        }
-        for s in made.standings
-    ]
+    sections = [_section(standing) for standing in made.standings]
+    names = sorted({overall.proxy for overall in made.overall})
+    spaces = {standing.board.recipe.space for standing in made.standings}
+    tuned = {name for name in names if any(marks(name).tuned_here(space) for space in spaces)}
     template = environment().get_template("page.html")
     return template.render(
         sections=sections,
+        overall=made.overall,
+        summary=_summary(made, tuned),
+        tuned=tuned,
         ablations=[ablation for ablation in made.ablations if ablation.id not in boards],
         agreements=made.agreements,
         transfers=made.transfers,
         drawings=drawings,
         baselines=BASELINES,
-        significant_p=SIGNIFICANT,
+        columns=COLUMNS,
+        conditions=CONDITIONS,
+        marks={name: marks(name) for name in names},
+        proxies=_filtered(made.overall),
         trace=TRACE,
     )
+
+
+def _section(standing: Standing) -> dict[str, object]:
+    """Return what the template of a board prints."""
+    panels = {(panel.proxy, panel.batch_size): panel for panel in standing.sample.panels}
+    labels = [standing.sample.label(panels[r.proxy, r.batch_size]) for r in standing.rankings]
+    given = zip(labels, standing.rankings, standing.places, standing.details, strict=True)
+    rows = [_row(*of) for of in given]
+    return {
+        "board": standing.board,
+        "id": standing.board.id,
+        "standing": standing,
+        "rows": rows,
+        "axis": _axis(row.correlation for row in rows),
+        "chart": chart(standing, labels),
+        "ablation": standing.ablation,
+        "traces": _traces(standing),
+        "facts": _facts(standing.board),
+    }
+
+
+def _row(label: str, ranking: Ranking, place: Place | None, detail: Detail) -> Row:
+    sign = 1 if ranking.higher_is_better else -1
+    conditional = {name: claimed(of, sign) for name, of in detail.conditional.items()}
+    claims = claimed(ranking.correlation, sign)
+    return Row(label, ranking, place, detail, claims, conditional, sign, published(ranking), marks(ranking.proxy))
+
+
+def claimed(coefficients: C, sign: int) -> C:
+    """Return coefficients multiplied by 1 or -1; the ends of an interval change places with their signs."""
+    values = {name: value for name, value in vars(coefficients).items() if name.startswith(("rho", "tau"))}
+    values.pop("rho_sign_change", None)
+    if sign == 1:
+        return coefficients
+    swapped = {name: name.replace("_low", "_high") if name.endswith("_low") else name for name in values}
+    swapped |= {name: name.replace("_high", "_low") for name in values if name.endswith("_high")}
+    return dataclasses.replace(coefficients, **{name: -values[of] for name, of in swapped.items()})
+
+
+def _axis(correlations: Iterable[Correlation]) -> tuple[float, float]:
+    """Return the ends of the common axis of tau: tenths that hold all intervals and zero."""
+    ends = [end for c in correlations for end in (c.tau, c.tau_low, c.tau_high) if math.isfinite(end)] or [0, 1]
+    return math.floor(min(0, *ends) * 10) / 10, math.ceil(max(0.1, *ends) * 10) / 10
+
+
+def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] | None:
+    """Return the best proxy over all boards beside the better of params and MACs; None if no proxy is on all boards.
+
+    `untuned` is the best proxy that was not tuned on these networks, if the best one was, or None.
+    """
+    ranked = [overall for overall in made.overall if math.isfinite(overall.mean_rank)]
+    proper = [overall for overall in ranked if overall.proxy not in BASELINES]
+    size = [overall for overall in ranked if overall.proxy in ("params", "macs")]
+    if not proper or not size:
+        return None
+    ahead = [overall for overall in proper if overall.mean_rank < size[0].mean_rank]
+    return {
+        "best": proper[0],
+        "untuned": next((o for o in proper if o.proxy not in tuned), None) if proper[0].proxy in tuned else None,
+        "size": size[0],
+        "ahead": len(ahead),
+        "proper": len(proper),
+        "others": sum(overall.not_told_from_best > 0 for overall in proper[1:]),
+    }
+
+
+def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:
+    """Return what the filters ask of every proxy."""
+    most = max((len(of.cells) for of in overall), default=0)
+    found = {}
+    for of in overall:
+        known = marks(of.proxy)
+        found[of.proxy] = {
+            "family": known.family,
+            "data": known.data,
+            "ms": None if math.isnan(of.ms) else round(of.ms, 3),
+            "complete": len(of.cells) == most,
+        }
+    return found
 
 
 def _facts(board: Board) -> list[str]:
@@ -115,30 +252,6 @@ def _facts(board: Board) -> list[str]:
         *([f"left out, as a newer run has another version: {', '.join(board.superseded)}"] if board.superseded else []),
         *(", ".join(f"{name} {version}" for name, version in of.items()) for of in board.environments),
     ]
-
-
-def _matrices(standing: Standing) -> Iterator[Matrix]:
-    """Yield the differences between proxies, batch size by batch size."""
-    order = {(r.proxy, r.batch_size): place for place, r in enumerate(standing.rankings)}
-    for family in dict.fromkeys(name for name, _ in standing.comparisons):
-        labels: dict[int, str] = {}
-        gaps: dict[tuple[int, int], Gap] = {}
-        for name, row in standing.comparisons:
-            if name == family:
-                a, b = (order[panel.proxy, panel.batch_size] for panel in (row.first, row.second))
-                labels |= {a: standing.sample.label(row.first), b: standing.sample.label(row.second)}
-                gaps[max(a, b), min(a, b)] = _gap(row, 1 if a < b else -1)
-        places = sorted(labels)
-        yield Matrix(
-            f", batches of {family}" if family else "",
-            [labels[place] for place in places],
-            [[gaps[a, b] for b in places if b < a] for a in places[1:]],
-        )
-
-
-def _gap(row: Comparison, sign: int) -> Gap:
-    low, high = sorted((sign * row.tau.low, sign * row.tau.high)) if not math.isnan(row.tau.low) else (math.nan,) * 2
-    return Gap(sign * row.tau.difference, low, high, row.tau.p_holm, row.n)
 
 
 def _traces(standing: Standing) -> list[tuple[str, Agreed]]:

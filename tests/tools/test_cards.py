@@ -4,9 +4,10 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.registry import costs
-from zcbench.tools.cards import listing, page
+from zcbench.tools.cards import formulas, listing, page
 
 # Other tests register proxies of their own.
 OURS = {
@@ -27,6 +28,12 @@ def test_the_committed_listing_is_the_one_that_the_registry_gives() -> None:
     text = (ROOT / "proxies" / "cards.json").read_text("utf-8")
     assert text == listing()
     assert json.loads(text) == [OURS[name].card() for name in sorted(OURS)]
+
+
+def test_the_committed_formulas_are_those_of_the_docstrings() -> None:
+    pytest.importorskip("latex2mathml", reason='needs latex2mathml: pip install "zcbench[browser]"')
+    # python -m zcbench.tools.cards --formulas > bench/report/formulas.json
+    assert (ROOT / "bench" / "report" / "formulas.json").read_text("utf-8") == formulas()
 
 
 def test_every_proxy_has_a_section_and_anglenas_a_reason() -> None:

@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import jinja2
 import pytest
-from zcbench.bench.report.page import environment
+from zcbench.bench.report import page as report
+from zcbench.bench.report.marks import marks
+from zcbench.bench.report.numbers import number
+from zcbench.bench.report.page import claimed, environment, page
+from zcbench.bench.results.overview import Leaderboard, overview
+from zcbench.bench.stats.conditional import Conditional
 
 HOSTILE = """"><script>alert('x')</script>&"""
+#: The name of SVG in scripts, which no browser asks for.
+NAMESPACE = "http://www.w3.org/2000/svg"
 TEMPLATES = environment().list_templates()
 
 
@@ -18,8 +25,8 @@ def test_every_template_escapes_what_it_prints(name: str) -> None:
     assert made.get_template(name).environment.autoescape is True
     source = made.loader.get_source(made, name)[0] if made.loader else ""
     assert "autoescape" not in source
-    # Only drawings, which matplotlib has escaped, are printed as they are.
-    assert source.count("safe") == source.count("drawing.svg | inline | safe")
+    # Only drawings, which matplotlib has escaped, and formulas of the package are printed as they are.
+    assert source.count("safe") == source.count("drawing.svg | inline | safe") + source.count("formula | safe")
 
 
 @pytest.mark.parametrize(
@@ -28,8 +35,9 @@ def test_every_template_escapes_what_it_prints(name: str) -> None:
         "heading(hostile, hostile)",
         "cell(hostile)",
         "cell(hostile, hostile)",
-        "cell(1, hostile ~ '*')",
-        "figures([{'svg': '<svg></svg>', 'caption': hostile}])",
+        "cell(hostile ~ '*', 1)",
+        "figures([{'svg': '<svg></svg>', 'caption': hostile, 'in_page': true}])",
+        "signs({'parity': none, 'card': {'tuned_on': hostile}})",
     ],
 )
 def test_a_hostile_text_stays_text(call: str) -> None:
@@ -40,10 +48,12 @@ def test_a_hostile_text_stays_text(call: str) -> None:
 
 
 def test_a_hostile_heading_stays_text() -> None:
-    source = """{% from 'macros.html' import table %}{% call table([hostile, (hostile, hostile)]) %}{% endcall %}"""
+    source = (
+        """{% from 'macros.html' import table %}{% call table([hostile, (hostile, hostile)], hostile) %}{% endcall %}"""
+    )
     made = environment().from_string(source).render(hostile=HOSTILE)
     assert "<script" not in made
-    assert made.count("&#34;&gt;&lt;script&gt;") == 3
+    assert made.count("&#34;&gt;&lt;script&gt;") == 4
 
 
 def test_a_name_that_is_not_given_is_an_error() -> None:
@@ -54,12 +64,12 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        ("line(nan, nan, nan)", ""),
-        ("line(0.5, nan, nan)", ""),
+        ("line(nan, nan, nan, (0, 1))", ""),
         ("range(nan, nan)", ""),
         ("range(-0.25, 10.5)", "-.250 to 10.500"),
-        ("cell(10.5, 10.5 | number)", '<td data-v="10.5">10.500</td>'),
-        ("cell('a')", '<td data-v="a">a</td>'),
+        ("cell('10.500', 10.5)", '<td data-v="10.5000">10.500</td>'),
+        ("cell('', nan, 'rho')", '<td class="c-rho" data-v=""></td>'),
+        ("cell('a')", "<td>a</td>"),
     ],
 )
 def test_parts(call: str, text: str) -> None:
@@ -68,8 +78,49 @@ def test_parts(call: str, text: str) -> None:
 
 
 def test_an_interval_is_drawn_from_end_to_end() -> None:
-    source = "{% from 'macros.html' import line %}{{ line(0, -1, 0.5) }}"
-    made = environment().from_string(source).render()
-    assert 'aria-label="-1.00 to 0.50"' in made
-    assert 'd="M5.0 7H87.5"' in made
-    assert 'cx="60.0"' in made
+    source = "{% from 'macros.html' import line %}{{ line(0, -1, 0.5, (-1, 1)) }}"
+    # In percent of the axis: -1 stands at 0, 0 at 50, and 0.5 at 75.
+    assert 'style="--m:50.0;--l:0.0;--h:75.0"' in environment().from_string(source).render()
+
+
+def test_coefficients_are_turned_with_their_intervals() -> None:
+    values = {"rho": -0.5, "rho_low": -0.7, "rho_high": -0.2, "tau": -0.4, "tau_low": -0.6, "tau_high": -0.1}
+    found = claimed(Conditional(n=30, **values, rho_sign_change=True), -1)
+    assert found == Conditional(30, 0.5, 0.2, 0.7, 0.4, 0.1, 0.6, rho_sign_change=True)
+    assert claimed(found, 1) is found
+
+
+def test_equal_boards_give_equal_bytes_without_any_address(leaderboard: Leaderboard) -> None:
+    made = page(leaderboard, {})
+    assert made == page(leaderboard, {})
+    assert "http" not in made.replace(NAMESPACE, "")
+    assert "<a0>" not in made
+
+
+def test_the_page_says_what_holds(leaderboard: Leaderboard) -> None:
+    made = page(leaderboard, {})
+    first = leaderboard.standings[0]
+    assert first.ceiling
+    assert f"a ρ above <b>{number(first.ceiling.rho)}</b>" in made
+    # The batch of a baseline, and the cost of noise, are nothing that a reader should see.
+    assert '<td class="c-batch">0</td>' not in made
+    assert "A proxy that is not part of zcbench." in made
+
+
+def test_the_best_that_was_tuned_here_is_named_as_such(
+    leaderboard: Leaderboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = marks("synflow")
+    tuned = known._replace(card={**known.card, "tuned_on": "chosen on NAS-Bench-201"})
+    monkeypatch.setattr(report, "marks", lambda proxy: tuned if proxy == "synflow" else marks(proxy))
+    made = page(leaderboard, {})
+    assert "It was tuned on networks of these boards; of the proxies that were not, <b>" in made
+    assert 'title="chosen on NAS-Bench-201"' in made
+    assert "It was tuned" not in page(Leaderboard(leaderboard.standings, leaderboard.overall[1:], [], [], []), {})
+
+
+def test_one_board_has_no_overview(leaderboard: Leaderboard) -> None:
+    standing = leaderboard.standings[0]
+    made = page(Leaderboard([standing], overview([standing]), [], [], []), {})
+    assert 'id="t-overview"' not in made
+    assert "<b>synflow</b> ranks best, with a Kendall's τ of " in made

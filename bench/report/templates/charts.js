@@ -1,0 +1,266 @@
+'use strict';
+// Charts, drawn when a reader opens what they belong to. Colours are classes of the style sheet.
+
+const charts = (() => {
+  const SVG = 'http://www.w3.org/2000/svg';
+
+  function make(name, attributes, ...children) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  }
+  const text = (x, y, said, more = {}) => make('text', { x, y, ...more }, said);
+  const titled = (mark, said) => {
+    mark.append(make('title', {}, said));
+    return mark;
+  };
+  const short = (value, digits = 3) =>
+    value === null ? 'none' : Number(value) === 0 ? '0' : Number(value).toFixed(digits).replace(/^(-?)0\./, '$1.');
+  const plain = (value) => String(Number(Number(value).toPrecision(3)));
+
+  const boards = new WeakMap();
+  /** Return the numbers of the board that an element belongs to. */
+  function data(element) {
+    const board = element.closest('.board');
+    if (!boards.has(board)) boards.set(board, JSON.parse(board.querySelector('.chart-data').textContent));
+    return boards.get(board);
+  }
+
+  /** Return an empty drawing with an axis at the left and one below. */
+  function frame(width, height, { x, y, xs, ys, label }) {
+    const edge = { left: 44, right: 12, top: 12, bottom: 38 };
+    const at = (value, [low, high], from, to) => from + ((value - low) / (high - low || 1)) * (to - from);
+    const px = (value) => at(value, x, edge.left, width - edge.right);
+    const py = (value) => at(value, y, height - edge.bottom, edge.top);
+    const svg = make('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label });
+    for (const [value, said] of ys) {
+      svg.append(make('path', { d: `M${edge.left} ${py(value)}H${width - edge.right}`, class: 'grid' }));
+      svg.append(text(edge.left - 5, py(value) + 3.5, said, { 'text-anchor': 'end' }));
+    }
+    for (const [value, said] of xs) {
+      const anchor = px(value) > width - 30 ? 'end' : px(value) < edge.left + 8 ? 'start' : 'middle';
+      svg.append(text(px(value), height - edge.bottom + 14, said, { 'text-anchor': anchor }));
+    }
+    const name = (said) => svg.append(text((edge.left + width) / 2, height - 5, said, { 'text-anchor': 'middle' }));
+    return { svg, px, py, name, edge };
+  }
+
+  /** Return about five round numbers from low to high. */
+  function round(low, high) {
+    const rough = (high - low || 1) / 4;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough);
+    const found = [];
+    for (let v = Math.ceil(low / step) * step; v <= high + step / 1e6; v += step) found.push(Number(v.toPrecision(6)));
+    return found;
+  }
+
+  // ---- an opened row ----
+
+  function scatter(figure, all, proxy) {
+    const count = proxy.ranks.length;
+    const sorted = [...all.accuracy].sort((a, b) => a - b);
+    const low = sorted[Math.floor(0.04 * (count - 1))];
+    const high = sorted[count - 1];
+    const pad = 0.04 * (high - low || 1);
+    const quarter = (share) => 1 + share * (count - 1);
+    const { svg, px, py, name } = frame(400, 250, {
+      x: [1, count], y: [low - pad, high + pad],
+      xs: proxy.ticks.map((tick, i) => [quarter(i / (proxy.ticks.length - 1)), plain(tick)]),
+      ys: round(low, high).map((v) => [v, plain(v)]),
+      label: `score of ${proxy.label} against accuracy`,
+    });
+    const top = Math.max(1, Math.ceil(count / 10));
+    svg.append(titled(make('path', { d: `M${px(count - top + 0.5)} ${py(low - pad)}V${py(high + pad)}`, class: 'cut' }),
+      'to the right: the 10 % with the highest scores'));
+    proxy.ranks.forEach((rank, i) => {
+      if (rank === null) return;
+      const clipped = all.accuracy[i] < low;
+      const y = clipped ? py(low - pad) : py(all.accuracy[i]);
+      svg.append(titled(make('circle', { cx: px(count + 1 - rank).toFixed(1), cy: y.toFixed(1), r: 2.6,
+        class: `dot${i < top ? ' top' : ''}${clipped ? ' low' : ''}` }),
+      `${all.networks[i]}\naccuracy ${all.accuracy[i]}, score ranks ${rank} of ${count}`));
+    });
+    name('score, spaced by rank; the best is at the right');
+    figure.prepend(svg);
+    figure.querySelector('figcaption').textContent =
+      `Accuracy of ${count === all.of ? 'every network' : `${count} of ${all.of} networks`} over the score of ` +
+      `${proxy.label}. Coloured: the 10 % most accurate. Right of the line: the 10 % with the highest scores. ` +
+      'The 4 % with the lowest accuracies stand on the lower edge.';
+  }
+
+  function top(figure, all, proxy) {
+    const params = all.proxies.find((other) => other.label.split(' ')[0] === 'params');
+    const lines = [
+      ['line mine', proxy.top[0], `${proxy.label}, top by accuracy`],
+      ['line mine dashed', proxy.top[1], `${proxy.label}, top by score`],
+      ...(params && params !== proxy ? [['line base', params.top[0], 'params, top by accuracy']] : []),
+    ];
+    const values = lines.flatMap(([, line]) => line).filter((v) => v !== null);
+    const low = Math.min(0, ...values);
+    const high = Math.max(0.2, ...values);
+    const { svg, px, py, name } = frame(400, 250, {
+      x: [Math.log10(all.cuts[0]), 0], y: [low, high],
+      xs: [0.01, 0.03, 0.1, 0.3, 1].map((v) => [Math.log10(v), `${Math.round(100 * v)} %`]),
+      ys: round(low, high).map((v) => [v, short(v, 1)]),
+      label: `Kendall's tau of ${proxy.label} in the top of the ranking`,
+    });
+    lines.forEach(([kind, line], i) => {
+      const points = line.map((v, k) => [v, all.cuts[k]]).filter(([v]) => v !== null)
+        .map(([v, cut]) => `${px(Math.log10(cut)).toFixed(1)} ${py(v).toFixed(1)}`);
+      if (points.length) svg.append(make('path', { d: `M${points.join('L')}`, class: kind }));
+      svg.append(make('path', { d: `M52 ${20 + 14 * i}h18`, class: kind }), text(75, 23.5 + 14 * i, lines[i][2]));
+    });
+    name('share of the networks');
+    figure.prepend(svg);
+    figure.querySelector('figcaption').textContent =
+      "Kendall's τ among the best networks alone, from all down to few. No line where they are fewer than ten.";
+  }
+
+  // ---- a board ----
+
+  function pareto(figure, all) {
+    const known = all.proxies.filter((p) => p.tau !== null && p.ms !== null && p.label !== 'random');
+    if (!known.length) return;
+    const least = Math.min(...known.filter((p) => p.ms > 0).map((p) => p.ms), 1000);
+    const cost = (p) => Math.log10(Math.max(p.ms, least));
+    const front = [];
+    for (const p of [...known].sort((a, b) => a.ms - b.ms || b.tau - a.tau)) {
+      if (!front.length || p.tau > front[front.length - 1].tau) front.push(p);
+    }
+    const taus = known.map((p) => p.tau);
+    const costs = known.map(cost);
+    const [low, high] = [Math.min(0, ...taus) - 0.02, Math.max(0.2, ...taus) + 0.05];
+    const [from, to] = [Math.min(...costs) - 0.1, Math.max(...costs) + 0.25];
+    const powers = [];
+    for (let k = Math.ceil(from); k <= to; k += 1) powers.push([k, `${10 ** k} ms`]);
+    const width = 860;
+    const { svg, px, py, name } = frame(width, 330, {
+      x: [from, to], y: [low, high], xs: powers, ys: round(low, high).map((v) => [v, short(v, 1)]),
+      label: `cost against Kendall's tau; the front is ${front.map((p) => p.label).join(', ')}`,
+    });
+    const steps = front.map((p, i) => (i ? `H${px(cost(p))}V${py(p.tau)}` : `M${px(cost(p))} ${py(p.tau)}`));
+    svg.append(make('path', { d: `${steps.join('')}H${px(to)}`, class: 'front' }));
+    for (const p of known) {
+      const base = ['params', 'macs'].includes(p.label);
+      const kind = base ? 'point base' : front.includes(p) ? 'point best' : 'point';
+      svg.append(titled(make('circle', { cx: px(cost(p)).toFixed(1), cy: py(p.tau).toFixed(1), r: 4.2, class: kind }),
+        `${p.label}: τ ${short(p.tau)}, ${plain(p.ms)} ms`));
+    }
+    const placed = [];
+    const wanted = [...front].reverse().concat(known.filter((p) => ['params', 'macs'].includes(p.label)));
+    for (const p of new Set(wanted)) {
+      const long = 6.4 * p.label.length;
+      const right = px(cost(p)) + 8 + long < width;
+      const spot = [-6, 14, -18, 26].map((dy) => {
+        const x = right ? px(cost(p)) + 7 : px(cost(p)) - 7 - long;
+        return { x, y: py(p.tau) + dy, to: x + long };
+      }).find((s) => s.y > 10 && !placed.some((o) => s.x < o.to && o.x < s.to && Math.abs(s.y - o.y) < 12));
+      if (spot) {
+        placed.push(spot);
+        svg.append(text(spot.x, spot.y, p.label, { class: 'name' }));
+      }
+    }
+    name('milliseconds per network');
+    figure.prepend(svg);
+  }
+
+  // ---- heat maps ----
+
+  function grid(figure, all, cells, look) {
+    const used = [...new Set(cells.flatMap(([a, b]) => [a, b]))].sort((a, b) => a - b);
+    const place = new Map(used.map((at, i) => [at, i]));
+    const name = (i) => all.proxies[used[i]].label;
+    const count = used.length;
+    const side = Math.max(7, Math.min(20, Math.floor(520 / count)));
+    const font = Math.min(11, side);
+    const left = 8 + 0.56 * font * Math.max(...used.map((at) => all.proxies[at].label.length));
+    const size = side * count;
+    const svg = make('svg', { viewBox: `0 0 ${left + size + 2} ${size + 2}`, width: left + size + 2, height: size + 2,
+      'aria-hidden': 'true' });
+    used.forEach((at, i) => svg.append(
+      text(left - 4, (i + 0.8) * side, name(i), { 'text-anchor': 'end', 'font-size': font })));
+    const found = new Map();
+    for (const cell of cells) {
+      const [a, b] = [place.get(cell[0]), place.get(cell[1])];
+      for (const [row, column, flip] of [[a, b, 1], [b, a, -1]]) {
+        const { value, said } = look(cell, flip, name(row), name(column));
+        found.set(row * count + column, said);
+        if (!value) continue;
+        svg.append(make('rect', { x: left + column * side, y: row * side, width: side - 0.5, height: side - 0.5,
+          class: value < 0 ? 'neg' : 'pos', 'fill-opacity': Math.min(1, Math.abs(value)).toFixed(2) }));
+      }
+    }
+    const ring = make('rect', { width: side, height: side, class: 'ring', visibility: 'hidden' });
+    const outline = make('rect', { x: left, y: 0, width: size, height: size, class: 'outline' });
+    svg.append(outline, ring);
+    const box = document.createElement('div');
+    box.className = 'map scroll';
+    box.tabIndex = 0;
+    box.setAttribute('role', 'group');
+    box.setAttribute('aria-label', 'heat map: arrow keys go from cell to cell');
+    const output = document.createElement('output');
+    output.textContent = 'Point at a cell.';
+    box.append(svg);
+    figure.prepend(box, output);
+    let now = [0, 1];
+    function show(row, column) {
+      if (row < 0 || column < 0 || row >= count || column >= count) return;
+      now = [row, column];
+      ring.setAttribute('x', left + column * side);
+      ring.setAttribute('y', row * side);
+      ring.setAttribute('visibility', 'visible');
+      output.textContent = found.get(row * count + column) ?? (row === column ? name(row) : 'not compared');
+    }
+    svg.addEventListener('pointermove', (event) => {
+      const at = svg.getBoundingClientRect();
+      const scale = (left + size + 2) / at.width;
+      const [x, y] = [(event.clientX - at.left) * scale - left, (event.clientY - at.top) * scale];
+      show(Math.floor(y / side), Math.floor(x / side));
+    });
+    box.addEventListener('keydown', (event) => {
+      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      show(now[0] + step[0], now[1] + step[1]);
+    });
+  }
+
+  const differences = (cell, flip, row, column) => {
+    const [, , difference, low, high, p, n] = cell;
+    const ends = low === null ? '' : ` [${[flip * low, flip * high].sort((a, b) => a - b).map((v) => short(v)).join(' ')}]`;
+    return {
+      value: p !== null && p < 0.05 ? 1.6 * flip * difference : 0,
+      said: `${row} less ${column}: ${short(flip * difference)}${ends}, ` +
+        `${p === null ? 'no p-value' : `p ${p < 0.001 ? 'below .001' : short(p)}`}, ${n} networks`,
+    };
+  };
+  const agreement = ([, , rho, tau, n], flip, row, column) => ({
+    value: rho, said: `${row} and ${column}: ρ ${short(rho)}, τ ${short(tau)}, ${n} networks`,
+  });
+
+  const drawn = new WeakSet();
+  /** Draw a figure once. */
+  function once(figure, draw) {
+    if (drawn.has(figure)) return;
+    drawn.add(figure);
+    draw(figure, data(figure));
+  }
+  return {
+    row(detail, label) {
+      const proxy = data(detail).proxies.find((p) => p.label === label);
+      once(detail.querySelector('[data-draw=scatter]'), (figure, all) => scatter(figure, all, proxy));
+      once(detail.querySelector('[data-draw=top]'), (figure, all) => top(figure, all, proxy));
+    },
+    board(board) {
+      once(board.querySelector('[data-draw=pareto]'), pareto);
+    },
+    maps(maps) {
+      const at = Number(maps.dataset.map);
+      for (const [name, look] of [['differences', differences], ['agreement', agreement]]) {
+        once(maps.querySelector(`[data-draw=${name}]`), (figure, all) => grid(figure, all, all.maps[at][name], look));
+      }
+    },
+  };
+})();
