@@ -56,7 +56,8 @@ class Space(ABC):
 
     name: str
     paper: str
-    #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default.
+    #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default. A space
+    #: may have none; its networks can be scored, and searched, but not ranked.
     truths: Mapping[str, Mapping[str, str]]
     #: Memory layout of the images that its networks are scored on.
     memory_format: torch.memory_format = torch.contiguous_format
@@ -184,7 +185,8 @@ class Space(ABC):
             DataFileError: The file is absent or faulty.
         """
         if task not in self.truths:
-            raise ConfigError(f"dataset: {self.name} has no accuracies for {task}, only for {', '.join(self.truths)}")
+            only = f", only for {', '.join(self.truths)}" if self.truths else ": expected a space that has some"
+            raise ConfigError(f"dataset: {self.name} has no accuracies for {task}{only}")
         known = self.truths[task]
         if which == "default":
             which = next(iter(known))
