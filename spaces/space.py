@@ -59,6 +59,8 @@ class Space(ABC):
     #: The accuracies of each task (`cifar10`): names with one-line descriptions. The first one is the default. A space
     #: may have none; its networks can be scored, and searched, but not ranked.
     truths: Mapping[str, Mapping[str, str]]
+    #: The name of the space whose networks are trained where these are scored; empty if it is this one.
+    trained_in: str = ""
     #: Memory layout of the images that its networks are scored on.
     memory_format: torch.memory_format = torch.contiguous_format
     #: Whether the indices are every network that the space defines, and no list or sample of them. A study of all
@@ -117,6 +119,13 @@ class Space(ABC):
         macs = sum(call.products + call.additions for call in operations.running)
         return Sizes(sum(parameter.numel() for parameter in network.parameters()), macs)
 
+    def limited_sizes(self, architecture: str, task: Task) -> Mapping[str, float]:
+        """Return the sizes that a search may limit or minimise, by name. They are those of the network that is trained.
+
+        All networks of a space have the same names of sizes.
+        """
+        return self.sizes_of(architecture, task)._asdict()
+
     def params(self, architecture: str, task: Task) -> int:
         """Return the number of parameters of a network."""
         return self.sizes_of(architecture, task).params
@@ -149,13 +158,20 @@ class Space(ABC):
         """Draw a network; all have the same probability."""
         return self.architecture(generator.randrange(self.size))
 
-    def mutate(self, architecture: str, generator: random.Random) -> str:
-        """Draw a neighbour of a network: a network of the space with one other operation, width or depth.
+    @property
+    def start(self) -> str:
+        """The network that an evolution starts from if it starts from one."""
+        return self.architecture(0)
+
+    def mutate(self, architecture: str, generator: random.Random, places: int = 1) -> str:
+        """Draw a neighbour of a network: one with another operation or block at up to `places` places.
+
+        Places are drawn with replacement, and one that is drawn twice changes once.
 
         Raises:
             ConfigError: The space has no mutations.
         """
-        del architecture, generator
+        del architecture, generator, places
         raise ConfigError(f"space: {self.name} has no mutations of a network")
 
     def build(self, architecture: str, task: Task, seed: int) -> nn.Module:

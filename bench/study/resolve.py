@@ -124,8 +124,12 @@ class Study:
         )
 
 
-def resolve(config: StudyConfig) -> Study:
+def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
     """Turn a configuration into a study. Nothing is written.
+
+    Args:
+        config: The configuration.
+        ranked: Whether the study ranks networks; a search that only scores them needs no accuracies.
 
     Raises:
         ZcbenchError: A setting is wrong, or a file is absent or faulty.
@@ -156,7 +160,10 @@ def resolve(config: StudyConfig) -> Study:
     images = images_of(config.dataset, config.datamodule, config.datamodule_args, folder)
     work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)
     batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
-    truth = space.truth(images.task.name, config.accuracy)
+    if ranked:
+        truth = space.truth(images.task.name, config.accuracy)
+    else:
+        truth = Truth(f"{images.task.name}/none", "no accuracies", np.full(space.size, np.nan))
     return Study(config, space, images, truth, tuple(indices), work, batches)
 
 

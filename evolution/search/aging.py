@@ -17,6 +17,9 @@ from .asks import METHODS, Method, Score, Search, Setting, Train
 from .config import SearchConfig
 from .sampling import check_pool, distinct, pool, ranked
 
+#: Number of networks in the population, by default.
+POPULATION = 10
+
 
 def aging(given: Setting, *, warmup: bool = False, moves: bool = False) -> Search:
     """Train a population, then again and again a child of the best of a tournament, which replaces the oldest network.
@@ -27,11 +30,12 @@ def aging(given: Setting, *, warmup: bool = False, moves: bool = False) -> Searc
         moves: Whether a child is the best by score of several mutants; otherwise it is the first mutant.
     """
     config, generator = given.config, given.generator
-    start = pool(given) if warmup else distinct(given.space, config.population, generator)
+    size = config.population or POPULATION
+    start = pool(given) if warmup else distinct(given.space, size, generator)
     if warmup:
         scores = yield Score(tuple(start), given.proxy)
-        start = [start[place] for place in ranked(scores)[: config.population]]
-    population: deque[tuple[float, str]] = deque(maxlen=config.population)
+        start = [start[place] for place in ranked(scores)[:size]]
+    population: deque[tuple[float, str]] = deque(maxlen=size)
     for network in start:
         population.append(((yield Train(network)), network))
     while True:
@@ -50,8 +54,9 @@ def _best_mutant(given: Setting, parent: str) -> Generator[Score, Any, str]:
 
 def _check(config: SearchConfig, space: Space) -> None:
     """Refuse numbers that no population can have."""
-    if not 1 <= config.population <= space.size:
-        raise ConfigError(f"population: expected 1 to {space.size} networks of {space.name}, got {config.population}")
+    size = POPULATION if config.population is None else config.population
+    if not 1 <= size <= space.size:
+        raise ConfigError(f"population: expected 1 to {space.size} networks of {space.name}, got {size}")
     for name in ("tournament", "children"):
         if getattr(config, name) < 1:
             raise ConfigError(f"{name}: expected 1 or more, got {getattr(config, name)}")
@@ -62,8 +67,9 @@ def _check(config: SearchConfig, space: Space) -> None:
 def _check_warmup(config: SearchConfig, space: Space) -> None:
     _check(config, space)
     check_pool(config, space)
-    if (size := config.pool or config.shortlist or space.size) < config.population:
-        raise ConfigError(f"pool: expected at least the population of {config.population} networks, got {size}")
+    least = config.population or POPULATION
+    if (size := config.pool or config.shortlist or space.size) < least:
+        raise ConfigError(f"pool: expected at least the population of {least} networks, got {size}")
 
 
 METHODS.add("aging", Method(aging, scores=False, check=_check))

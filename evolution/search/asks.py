@@ -66,6 +66,7 @@ class Method:
     Attributes:
         search: Function that starts a search.
         scores: Whether it needs a proxy; it then runs once for each.
+        evaluates: Whether it ends after `config.evaluations` networks.
         trains: Whether it asks for trainings, so that the space needs accuracies.
         also: Function from the proxy that guides it to others whose scores it asks for.
         check: Function that raises a `ConfigError` for numbers that the method cannot run with.
@@ -75,6 +76,7 @@ class Method:
     scores: bool
     trains: bool = True
     also: Callable[[str], tuple[str, ...]] = lambda proxy: ()
+    evaluates: bool = False
     check: Callable[[SearchConfig, Space], None] = lambda config, space: None
 
 

@@ -15,7 +15,8 @@ class SearchConfig:
 
     Attributes:
         version: Version of the format of this configuration.
-        method: Names of search methods: random, best, aging, aging.warmup, aging.moves, keep, hnas.
+        method: Names of search methods: random, best, aging, aging.warmup, aging.moves, keep, hnas, zen,
+            zen.random, nsga2, nsga2.random.
         space: Name of a benchmark space, see `zcbench list spaces`.
         dataset: Name of the data set of the images, see `zcbench list datasets`; its task also names the accuracies.
         proxy: Names of the proxies or aggregates that guide the methods; a method that needs one runs once for each.
@@ -31,7 +32,7 @@ class SearchConfig:
         pool: Number of networks that best, aging.warmup, keep and hnas draw and score; 0 for the whole space.
         shortlist: Number of networks that pools are drawn from, the first of the fixed shuffle of the space; 0 for the
             whole space. Repeats with a short list share their scores, and their pools are more alike.
-        population: Number of networks in the population of aging evolution.
+        population: Number of networks in the population; by default 10 of aging, 512 of zen, 100 of nsga2.
         tournament: Number of networks that are drawn from the population; the best of them becomes a parent.
         children: Number of mutants of a parent that aging.moves scores; it trains the one with the highest score.
         fraction: Share of a pool that keep keeps.
@@ -39,6 +40,17 @@ class SearchConfig:
         iterations: Number of pairs of mu and nu that hnas tries.
         largest_nu: Largest nu that hnas tries; the released code has 5000, where the trace of a network of another
             width or another batch may be far below.
+        evaluations: Number of networks that zen and nsga2 evaluate; in zen a mutant that breaks a limit counts too.
+        proposals: Number of mutants that zen draws before it scores them; 1 as in its authors' code.
+        start: Text of the network that zen starts from; by default that of the space.
+        objective: Size that nsga2 minimises: params, macs, latency_ms, or layers of the space zen.
+        max_params: Largest number of parameters of zen and nsga2; 0 for no limit, as of all limits.
+        max_macs: Largest number of multiply-accumulates.
+        max_layers: Largest number of layers; networks of the space zen have one.
+        max_budget_params: Largest number of parameters as the authors of the space zen count them.
+        max_budget_macs: Largest number of multiply-accumulates as the authors of the space zen count them.
+        max_latency_ms: Largest latency in milliseconds, of one image on one thread of this CPU.
+        latencies: JSON file with latencies by text; what it lacks is measured and added.
         representatives: Score one network of every class of equal networks, in place of any of that class.
         batch_size: Number of images in the probe batch; 0 for the batch size of the protocol of each proxy.
         score_seed: Seed of the images, the initialisation and the noise of the scores.
@@ -68,13 +80,24 @@ class SearchConfig:
     seed: int = 0
     pool: int = 200
     shortlist: int = 0
-    population: int = 10
+    population: int | None = None
     tournament: int = 3
     children: int = 10
     fraction: float = 0.1
     top: int = 10
     iterations: int = 20
     largest_nu: float = 5000.0
+    evaluations: int = 5000
+    proposals: int = 16
+    start: str = ""
+    objective: str = "macs"
+    max_params: float = 0.0
+    max_macs: float = 0.0
+    max_layers: float = 0.0
+    max_budget_params: float = 0.0
+    max_budget_macs: float = 0.0
+    max_latency_ms: float = 0.0
+    latencies: str = ""
     representatives: bool = False
     batch_size: int = 0
     score_seed: int = 0

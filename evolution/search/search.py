@@ -25,10 +25,12 @@ from ...errors import ConfigError, ResultsError
 from ...plugins import load
 from ...proxies.aggregate import split
 from ...spaces import SPACES, Space
-from . import aging, sampling  # noqa: F401 - they register their methods
+from . import aging, nsga2, sampling, zen  # noqa: F401 - they register their methods
 from .asks import METHODS, Method
 from .benchmark import Benchmark, read_benchmark
 from .config import CONFIG_VERSION, SearchConfig
+from .found import report as report_best
+from .fronts import report as report_fronts
 from .hnas import agreement
 from .keep import survivals
 from .outcome import Outcome, lines, outcomes
@@ -76,6 +78,10 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str]]:
         if ranked := agreement(plan.runs):
             made.append(agreement_table(ranked))
         notes += [_guide(plan.benchmark, config.dataset), *_write(Path(config.out), files), _track(plan, found)]
+    for report in (report_fronts, report_best):
+        more, said = report(plan.runs, space, task, config)
+        made += more
+        notes += said
     if scores is not None:
         notes += [*scores.lacking(), f"scores: {config.results}, {scores.computed} networks scored now"]
     return made, [*filter(None, notes)]
@@ -153,7 +159,8 @@ def _study(config: SearchConfig, proxies: Sequence[str]) -> Study:
             engine=config.engine,
             limit_s=config.limit_s,
             tries=config.tries,
-        )
+        ),
+        ranked=False,
     )
 
 

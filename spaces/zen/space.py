@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ..convolutions import output_side
 from ..space import SPACES, Sizes, Space, Truth
 from .blocks import layers, parse
 from .budget import Budget, budget
+from .mutation import mutate
 from .network import Network
 
 #: Networks with a name, in the order of the index: those that the authors' searches start from, and those they found.
@@ -68,7 +70,7 @@ class Zen(Space):
     def __init__(self, folder: Path | None = None, *, shortcuts: bool = True) -> None:
         super().__init__(folder)
         self.shortcuts = shortcuts
-        self.name = "zen" if shortcuts else "zen_plain"
+        self.name, self.trained_in = ("zen", "") if shortcuts else ("zen_plain", "zen")
 
     def architecture(self, index: int) -> str:
         """Return the text of a network that has a name."""
@@ -105,6 +107,29 @@ class Zen(Space):
                 biases[1] += unit.projection.outputs * side**2
         counted = convolutions.sizes(described, blocks[-1].outputs, task.num_classes)
         return Sizes(counted.params + biases[0], counted.macs + biases[1])
+
+    def limited_sizes(self, architecture: str, task: Task) -> Mapping[str, float]:
+        """Return parameters and multiply-accumulates with shortcuts, both as the authors count them, and layers."""
+        trained = self if self.shortcuts else Zen(self.folder)
+        counted = self.budget(architecture, task)
+        sizes = trained.sizes_of(architecture, task)
+        return {
+            **sizes._asdict(),
+            "budget_params": counted.params,
+            "budget_macs": counted.macs,
+            "layers": layers(parse(architecture)),
+        }
+
+    def draw(self, generator: random.Random) -> str:
+        """Draw a network: the start after eight mutations at up to two places. Not all networks are as probable."""
+        architecture = self.start
+        for _ in range(8):
+            architecture = mutate(generator, architecture, 2)
+        return architecture
+
+    def mutate(self, architecture: str, generator: random.Random, places: int = 1) -> str:
+        """Draw a network with other super blocks at up to `places` places."""
+        return mutate(generator, architecture, places)
 
     def budget(self, architecture: str, task: Task) -> Budget:
         """Return the sizes that the authors' code holds against its limits; always those with shortcuts."""

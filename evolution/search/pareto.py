@@ -1,0 +1,51 @@
+"""Fronts of two objectives: a value that is better when it is higher, and a size that is better when it is lower."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+def front(values: Vector, sizes: Vector) -> NDArray[np.intp]:
+    """Return the places of the points that no other point dominates, by size from the smallest.
+
+    A point dominates another if it is no worse in both objectives and better in one. Of equal points the first is
+    returned; points with a NaN are not.
+
+    Example:
+        >>> front(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+        array([0, 1])
+    """
+    order = np.lexsort((np.arange(len(values)), -values, sizes))
+    order = order[np.isfinite(values[order]) & np.isfinite(sizes[order])]
+    best = np.maximum.accumulate(values[order])
+    return order[np.append(True, best[1:] > best[:-1])[: len(order)]]
+
+
+def hypervolume(values: Vector, sizes: Vector, lowest: float, largest: float) -> float:
+    r"""Return the area that points dominate, up to a reference point.
+
+    $$\left| \bigcup_i \{ (v, s) : \text{lowest} \le v \le v_i, \; s_i \le s \le \text{largest} \} \right|$$
+
+    Args:
+        values: Values of the points `(n,)`, higher is better.
+        sizes: Sizes of the points `(n,)`, lower is better.
+        lowest: Value of the reference point; points below it add nothing.
+        largest: Size of the reference point; points above it add nothing.
+    """
+    places = front(values, sizes)
+    values, sizes = np.maximum(values[places], lowest), np.minimum(sizes[places], largest)
+    widths = np.diff(np.append(sizes, largest))
+    return float((widths * (values - lowest)).sum())
+
+
+def covered(values: Vector, sizes: Vector, all_values: Vector, all_sizes: Vector) -> float:
+    """Return the share of the hypervolume of all points that some of them have.
+
+    The reference point is the lowest value and the largest size of all points.
+    """
+    lowest, largest = float(np.nanmin(all_values)), float(np.nanmax(all_sizes))
+    whole = hypervolume(all_values, all_sizes, lowest, largest)
+    return hypervolume(values, sizes, lowest, largest) / whole
