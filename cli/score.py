@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 def arguments(parser: Parser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "network", nargs="?", help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module."
+        "network",
+        nargs="?",
+        help="MODULE:FACTORY, a function without arguments that returns a torch.nn.Module; or a FILE.json that "
+        "`zcbench search` has written.",
     )
     parser.add_argument("--space", default="nb201", help="The benchmark space of --arch.")
     parser.add_argument("--arch", help="The text or the index of a network of the space.")
@@ -86,6 +90,8 @@ def _network(given: Namespace, images: Images) -> tuple[nn.Module, torch.memory_
     """Return the network, and the memory layout of its images: that of its space, or the usual one."""
     if bool(given.network) == (given.arch is not None):
         raise ConfigError("score: expected either MODULE:FACTORY or --arch, e.g. zcbench score my_nets:build")
+    if given.network and given.network.endswith(".json"):
+        return _from_description(Path(given.network), given.seed)
     import torch
 
     if given.network:
@@ -108,6 +114,18 @@ def _batch(given: Namespace, images: Images) -> ProbeBatch:
     if given.network and given.datamodule:
         return batch_of_class(given.datamodule, given.datamodule_args, given.batch_size, given.seed)
     return images.probe_batch(given.batch_size, given.seed)
+
+
+def _from_description(path: Path, seed: int) -> tuple[nn.Module, torch.memory_format]:
+    """Build the network of a file, with the seed of the study."""
+    import torch
+
+    from ..spaces.description import read
+
+    description = read(path)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return description.network(), description.memory_format
 
 
 def _from_factory(text: str, seed: int) -> nn.Module:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...datasets.tasks import Task
 from ...registry import Registry
@@ -66,7 +66,8 @@ class Method:
     Attributes:
         search: Function that starts a search.
         scores: Whether it needs a proxy; it then runs once for each.
-        evaluates: Whether it ends after `config.evaluations` networks.
+        finds: What a method finds that ends after `config.evaluations` networks: the network with the highest score, or
+            a front of scores and sizes; empty for methods that train.
         trains: Whether it asks for trainings, so that the space needs accuracies.
         also: Function from the proxy that guides it to others whose scores it asks for.
         check: Function that raises a `ConfigError` for numbers that the method cannot run with.
@@ -76,7 +77,7 @@ class Method:
     scores: bool
     trains: bool = True
     also: Callable[[str], tuple[str, ...]] = lambda proxy: ()
-    evaluates: bool = False
+    finds: Literal["", "best", "front"] = ""
     check: Callable[[SearchConfig, Space], None] = lambda config, space: None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,6 @@ from rich import box
 from rich.table import Table
 
 from ...atomic import write_atomically
-from ...bench.report.numbers import interval
 from ...datasets.tasks import Task
 from ...errors import ConfigError, ResultsError
 from ...spaces import Space
@@ -22,7 +23,7 @@ from ...spaces.description import Description
 from .asks import METHODS
 from .config import SearchConfig
 from .limits import Limits, limits
-from .outcome import grouped, mean
+from .outcome import Mean, grouped, mean
 from .play import Run
 
 
@@ -65,7 +66,11 @@ def report(runs: Sequence[Run], space: Space, task: Task, config: SearchConfig) 
         ResultsError: A file cannot be written.
     """
     allowed = limits(config, space, task)
-    groups = [(name, [best_of(run, allowed) for run in own]) for name, own in grouped(runs) if _evaluates(own)]
+    groups = [
+        (name, [best_of(run, allowed) for run in own])
+        for name, own in grouped(runs)
+        if METHODS[own[0].method].finds == "best"
+    ]
     if not groups:
         return [], []
     out, notes = Path(config.out), []
@@ -76,7 +81,7 @@ def report(runs: Sequence[Run], space: Space, task: Task, config: SearchConfig) 
         out.mkdir(parents=True, exist_ok=True)
         for name, own in groups:
             first = max(own, key=lambda best: best.score)
-            path = out / f"{name.replace(' ', '-').replace('.', '_')}.json"
+            path = out / f"{re.sub('[^a-z0-9]+', '_', name)}.json"  # the module beside it can be imported
             _described(first, space, task, config).write(path)
             texts.add_row(name, first.network)
             notes.append(f"network: {path}; its function build: {path.with_suffix('.py')}")
@@ -85,10 +90,6 @@ def report(runs: Sequence[Run], space: Space, task: Task, config: SearchConfig) 
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
     return [_as_table(groups, config), texts], notes
-
-
-def _evaluates(runs: Sequence[Run]) -> bool:
-    return METHODS[runs[0].method].evaluates
 
 
 def _record(name: str, best: Best) -> dict[str, Any]:
@@ -133,7 +134,11 @@ def _as_table(groups: Sequence[tuple[str, Sequence[Best]]], config: SearchConfig
         made.add_row(
             name,
             f"{np.mean([len(best.run.scored) for best in own]):,.0f}",
-            f"{scores.value:.6g} {interval(scores.low, scores.high)}".strip(),
+            f"{scores.value:.6g} {_interval(scores)}".strip(),
             *(f"{first.sizes[each]:,.0f}" for each in names),
         )
     return made
+
+
+def _interval(scores: Mean) -> str:
+    return "" if math.isnan(scores.low) else f"[{scores.low:.6g} {scores.high:.6g}]"

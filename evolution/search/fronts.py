@@ -17,14 +17,12 @@ from ...bench.report.numbers import interval, number
 from ...datasets.tasks import Task
 from ...errors import ResultsError
 from ...spaces import Space
+from .asks import METHODS
 from .config import SearchConfig
 from .limits import Limits, limits
 from .outcome import grouped, mean
 from .pareto import Vector, covered, front
 from .play import Run
-
-#: The methods that look for a front.
-METHOD = "nsga2"
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def report(runs: Sequence[Run], space: Space, task: Task, config: SearchConfig) 
         DataFileError: The file of the accuracies is absent or faulty.
         ResultsError: The file cannot be written.
     """
-    own = [run for run in runs if run.method.startswith(METHOD)]
+    own = [run for run in runs if METHODS[run.method].finds == "front"]
     if not own:
         return [], []
     allowed = limits(config, space, task)

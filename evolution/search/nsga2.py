@@ -116,8 +116,8 @@ def _check(config: SearchConfig, space: Space) -> None:
         raise ConfigError(f"population: expected 2 networks or more, got {size}")
 
 
-METHODS.add("nsga2", Method(nsga2, scores=True, trains=False, evaluates=True, check=_check))
+METHODS.add("nsga2", Method(nsga2, scores=True, trains=False, finds="front", check=_check))
 METHODS.add(
     "nsga2.random",
-    Method(lambda given: nsga2(given, selects=False), scores=True, trains=False, evaluates=True, check=_check),
+    Method(lambda given: nsga2(given, selects=False), scores=True, trains=False, finds="front", check=_check),
 )

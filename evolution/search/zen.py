@@ -66,5 +66,5 @@ def _check(config: SearchConfig, space: Space) -> None:
     check_limits(config, space)
 
 
-METHODS.add("zen", Method(zen, scores=True, trains=False, evaluates=True, check=_check))
-METHODS.add("zen.random", Method(partial(zen, selects=False), scores=True, trains=False, evaluates=True, check=_check))
+METHODS.add("zen", Method(zen, scores=True, trains=False, finds="best", check=_check))
+METHODS.add("zen.random", Method(partial(zen, selects=False), scores=True, trains=False, finds="best", check=_check))

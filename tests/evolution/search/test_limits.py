@@ -1,0 +1,87 @@
+"""Limits of searches, and latencies that are measured or in a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from zcbench.datasets.tasks import TASKS
+from zcbench.errors import ConfigError, DataFileError
+from zcbench.evolution.search.config import SearchConfig
+from zcbench.evolution.search.latency import Latencies
+from zcbench.evolution.search.limits import Limits, check_limits, limits
+from zcbench.spaces import SPACES
+from zcbench.spaces.zen.space import NAMED
+
+TASK = TASKS["cifar100"]
+START = NAMED["start-cifar"]  # 102,572 parameters, 101,721 as the authors count, 6 layers
+
+
+def allowed(space: str = "zen_plain", **changes: Any) -> Limits:
+    return limits(SearchConfig(**changes), SPACES[space](None), TASK)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_params", 102_572), ("max_budget_params", 101_721), ("max_layers", 6), ("max_macs", 6_751_844)],
+)
+@pytest.mark.parametrize("space", ["zen", "zen_plain"])
+def test_limits_are_held_against_the_network_that_is_trained(name: str, value: float, space: str) -> None:
+    """Networks that are scored without shortcuts have fewer parameters; what is limited is the trained network."""
+    assert not allowed(space, **{name: value}).broken(START)
+    fault = f"{name}: expected at most {value - 1:,}, got {value:,}"
+    assert allowed(space, **{name: value - 1}).broken(START) == fault
+    assert not allowed(space).broken(START)
+
+
+def test_wrong_limits_are_refused_on_one_line() -> None:
+    with pytest.raises(
+        ConfigError, match="^max_layers: networks of nb201 have no layers, only params, macs, latency_ms$"
+    ):
+        allowed("nb201", max_layers=3)
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="^max_macs: expected 0 for no limit, or more, got "):
+            allowed(max_macs=wrong)
+    fault = r"^objective: expected a size of nb201 \(params, macs, latency_ms\), got depth$"
+    with pytest.raises(ConfigError, match=fault):
+        allowed("nb201", objective="depth")
+
+
+def test_wrong_searches_are_refused_on_one_line() -> None:
+    space = SPACES["nb201"](None)
+    for name in ("evaluations", "proposals"):
+        with pytest.raises(ConfigError, match=f"^{name}: expected 1 or more, got 0$"):
+            check_limits(dataclasses.replace(SearchConfig(), **{name: 0}), space)
+    with pytest.raises(ConfigError, match=r"^space: expected one whose networks can be mutated .*, got nb_macro$"):
+        check_limits(SearchConfig(), SPACES["nb_macro"](None))
+    with pytest.raises(ConfigError, match=r"^proxy: expected one whose scores .*, got az_nas, which ranks a pool$"):
+        check_limits(SearchConfig(proxy="az_nas"), space)
+
+
+def test_latencies_are_kept_in_a_table(tmp_path: Path) -> None:
+    path, space = tmp_path / "latencies.json", SPACES["zen"](None)
+    first = Latencies(space, TASK, path).of(START)
+    assert first > 0
+    assert json.loads(path.read_text()) == {START: first}
+    assert Latencies(space, TASK, path).of(START) == first
+    path.write_text(json.dumps({START: 3.5}))
+    assert Latencies(space, TASK, path).of(START) == 3.5
+    fault = "max_latency_ms: expected at most 3.25, got 3.5"
+    assert allowed(max_latency_ms=3.25, latencies=str(path)).broken(START) == fault
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '{"a": "b"}', '{"a": -1}', '{"a": true}', '{"a": NaN}'])
+def test_faulty_tables_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "latencies.json"
+    path.write_text(content)
+    with pytest.raises(DataFileError, match=r"latencies.json: expected "):
+        Latencies(SPACES["zen"](None), TASK, path)
+
+
+def test_a_latency_without_a_table_is_refused() -> None:
+    """Without a table, a search could not be repeated."""
+    with pytest.raises(ConfigError, match="add --latencies FILE$"):
+        allowed(max_latency_ms=3.25).broken(START)
