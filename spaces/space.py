@@ -163,15 +163,21 @@ class Space(ABC):
         """The network that an evolution starts from if it starts from one."""
         return self.architecture(0)
 
-    def mutate(self, architecture: str, generator: random.Random, places: int = 1) -> str:
-        """Draw a neighbour of a network: one with another operation or block at up to `places` places.
-
-        Places are drawn with replacement, and one that is drawn twice changes once.
+    def mutate_two_places(self, architecture: str, generator: random.Random) -> str:
+        """Draw a neighbour of a neighbour of a network, which differs from it at up to two places.
 
         Raises:
             ConfigError: The space has no mutations.
         """
-        del architecture, generator, places
+        return self.mutate(self.mutate(architecture, generator), generator)
+
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw a neighbour of a network: a network of the space with one other operation, width or depth.
+
+        Raises:
+            ConfigError: The space has no mutations.
+        """
+        del architecture, generator
         raise ConfigError(f"space: {self.name} has no mutations of a network")
 
     def build(self, architecture: str, task: Task, seed: int) -> nn.Module:

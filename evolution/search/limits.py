@@ -19,9 +19,15 @@ from .latency import LATENCY, Latencies
 _PREFIX = "max_"
 
 
-def size_names(space: Space, task: Task) -> list[str]:
-    """Return the names of the sizes that networks of a space have."""
-    return [*space.limited_sizes(space.architecture(0), task), LATENCY]
+def check_size(setting: str, name: str, space: Space, task: Task) -> None:
+    """Refuse the name of a size that networks of a space do not have.
+
+    Raises:
+        ConfigError: They do not have it; the error names the setting.
+    """
+    known = [*space.limited_sizes(space.start, task), LATENCY]
+    if name not in known:
+        raise ConfigError(f"{setting}: networks of {space.name} have no {name}, only {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def check_limits(config: SearchConfig, space: Space) -> None:
             f"{aggregates[0].name}, which ranks a pool"
         )
     if type(space).mutate is Space.mutate:
-        raise ConfigError(f"space: expected one whose networks can be mutated (nb201, zen), got {space.name}")
+        raise ConfigError(f"space: expected one with mutations of a network, got {space.name}")
 
 
 def limits(config: SearchConfig, space: Space, task: Task) -> Limits:
@@ -84,10 +90,6 @@ def limits(config: SearchConfig, space: Space, task: Task) -> Limits:
         if not 0 <= value < math.inf:
             raise ConfigError(f"{name}: expected 0 for no limit, or more, got {value}")
     most = {name.removeprefix(_PREFIX): value for name, value in given.items() if value}
-    known = size_names(space, task)
     for name in most:
-        if name not in known:
-            raise ConfigError(f"{_PREFIX}{name}: networks of {space.name} have no {name}, only {', '.join(known)}")
-    if config.objective not in known:
-        raise ConfigError(f"objective: expected a size of {space.name} ({', '.join(known)}), got {config.objective}")
+        check_size(f"{_PREFIX}{name}", name, space, task)
     return Limits(space, task, most, Latencies(space, task, Path(config.latencies) if config.latencies else None))

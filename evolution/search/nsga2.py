@@ -14,7 +14,7 @@ from ...errors import ConfigError
 from ...spaces import Space
 from .asks import METHODS, Method, Score, Search, Setting
 from .config import SearchConfig
-from .limits import Limits, check_limits, limits
+from .limits import Limits, check_limits, check_size, limits
 
 #: Number of networks in the population, by default.
 POPULATION = 100
@@ -51,6 +51,7 @@ def nsga2(given: Setting, *, selects: bool = True) -> Search:
         ConfigError: The space has no such size, or fewer networks can be drawn than the population has.
     """
     config = given.config
+    check_size("objective", config.objective, given.space, given.task)
     allowed = limits(config, given.space, given.task)
     size = min(config.population or POPULATION, config.evaluations)
     population: list[Individual] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import moocore
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,16 +13,17 @@ def front(values: Vector, sizes: Vector) -> NDArray[np.intp]:
     """Return the places of the points that no other point dominates, by size from the smallest.
 
     A point dominates another if it is no worse in both objectives and better in one. Of equal points the first is
-    returned; points with a NaN are not.
+    returned. Points that are not finite are not.
 
     Example:
         >>> front(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]))
         array([0, 1])
     """
-    order = np.lexsort((np.arange(len(values)), -values, sizes))
-    order = order[np.isfinite(values[order]) & np.isfinite(sizes[order])]
-    best = np.maximum.accumulate(values[order])
-    return order[np.append(True, best[1:] > best[:-1])[: len(order)]]
+    finite = np.flatnonzero(np.isfinite(values) & np.isfinite(sizes))
+    if not finite.size:
+        return finite
+    chosen = finite[moocore.is_nondominated(_minimised(values[finite], sizes[finite]), keep_weakly=False)]
+    return chosen[np.argsort(sizes[chosen])]
 
 
 def hypervolume(values: Vector, sizes: Vector, lowest: float, largest: float) -> float:
@@ -36,9 +38,9 @@ def hypervolume(values: Vector, sizes: Vector, lowest: float, largest: float) ->
         largest: Size of the reference point; points above it add nothing.
     """
     places = front(values, sizes)
-    values, sizes = np.maximum(values[places], lowest), np.minimum(sizes[places], largest)
-    widths = np.diff(np.append(sizes, largest))
-    return float((widths * (values - lowest)).sum())
+    if not places.size:
+        return 0.0
+    return float(moocore.hypervolume(_minimised(values[places], sizes[places]), ref=[-lowest, largest]))
 
 
 def covered(values: Vector, sizes: Vector, all_values: Vector, all_sizes: Vector) -> float:
@@ -46,6 +48,10 @@ def covered(values: Vector, sizes: Vector, all_values: Vector, all_sizes: Vector
 
     The reference point is the lowest value and the largest size of all points.
     """
-    lowest, largest = float(np.nanmin(all_values)), float(np.nanmax(all_sizes))
-    whole = hypervolume(all_values, all_sizes, lowest, largest)
-    return hypervolume(values, sizes, lowest, largest) / whole
+    reference = float(np.nanmin(all_values)), float(np.nanmax(all_sizes))
+    return hypervolume(values, sizes, *reference) / hypervolume(all_values, all_sizes, *reference)
+
+
+def _minimised(values: Vector, sizes: Vector) -> NDArray[np.float64]:
+    """Return points `(n, 2)` as the library takes them, which minimises both objectives."""
+    return np.stack([-values, sizes], axis=1)

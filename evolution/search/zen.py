@@ -48,7 +48,7 @@ def zen(given: Setting, *, selects: bool = True) -> Search:
             if len(population) <= FEW:
                 drawn.append(space.mutate(start, generator))
             else:
-                drawn.append(space.mutate(generator.choice(population)[1], generator, places=2))
+                drawn.append(space.mutate_two_places(generator.choice(population)[1], generator))
         left -= len(drawn)
         kept = tuple(network for network in drawn if not allowed.broken(network))
         scores = (yield Score(kept, given.proxy)) if kept else []
@@ -61,8 +61,11 @@ def zen(given: Setting, *, selects: bool = True) -> Search:
 
 def _check(config: SearchConfig, space: Space) -> None:
     """Refuse numbers and spaces that the evolution cannot run with."""
-    if config.population is not None and config.population < 1:
-        raise ConfigError(f"population: expected 1 network or more, got {config.population}")
+    if config.population is not None and config.population <= FEW:
+        raise ConfigError(
+            f"population: expected more than {FEW} networks, because mutants of fewer are those of the start, got "
+            f"{config.population}"
+        )
     check_limits(config, space)
 
 

@@ -59,11 +59,11 @@ class NasBench201(Space):
         """Return the seconds of training in the order of the official index; None where no file says them."""
         return read_seconds(task, which, self.folder)
 
-    def mutate(self, architecture: str, generator: random.Random, places: int = 1) -> str:
-        """Draw a cell that has other operations on up to `places` edges; 24 cells have another on one edge."""
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw one of the 24 cells that have another operation on one edge."""
         cell = list(parse(architecture))
-        for edge in dict.fromkeys(generator.randrange(len(cell)) for _ in range(places)):
-            cell[edge] = generator.choice([operation for operation in OPERATIONS if operation != cell[edge]])
+        edge = generator.randrange(len(cell))
+        cell[edge] = generator.choice([operation for operation in OPERATIONS if operation != cell[edge]])
         return text(cast("Cell", tuple(cell)))
 
     def traits(self, architecture: str) -> Mapping[str, float]:

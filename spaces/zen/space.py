@@ -121,15 +121,19 @@ class Zen(Space):
         }
 
     def draw(self, generator: random.Random) -> str:
-        """Draw a network: the start after eight mutations at up to two places. Not all networks are as probable."""
+        """Draw a network: the start after one to eight mutations. Networks far from the start are not drawn."""
         architecture = self.start
-        for _ in range(8):
-            architecture = mutate(generator, architecture, 2)
+        for _ in range(generator.randint(1, 8)):
+            architecture = mutate(generator, architecture)
         return architecture
 
-    def mutate(self, architecture: str, generator: random.Random, places: int = 1) -> str:
-        """Draw a network with other super blocks at up to `places` places."""
-        return mutate(generator, architecture, places)
+    def mutate(self, architecture: str, generator: random.Random) -> str:
+        """Draw a network with another super block at one place."""
+        return mutate(generator, architecture)
+
+    def mutate_two_places(self, architecture: str, generator: random.Random) -> str:
+        """Draw a network with other super blocks at two places; a place that is drawn twice changes once."""
+        return mutate(generator, architecture, places=2)
 
     def budget(self, architecture: str, task: Task) -> Budget:
         """Return the sizes that the authors' code holds against its limits; always those with shortcuts."""

@@ -84,3 +84,16 @@ def test_score_of_your_own_network(capsys: pytest.CaptureFixture[str], refused: 
 )
 def test_bad_networks_are_one_line(arguments: list[str], word: str, refused: Refused) -> None:
     assert word in refused(["score", *arguments])
+
+
+def test_score_of_a_network_that_a_search_has_written(capsys: pytest.CaptureFixture[str], refused: Refused) -> None:
+    start = "SuperConvK3BNRELU(3,8,1,1)SuperResK3K3(8,16,2,8,1)"
+    description = {"space": "zen", "architecture": start, "task": "cifar10"}
+    Path("best.json").write_text(json.dumps(description))
+    options = ["--proxies", "params,zen", "--batch_size", "2", "--json"]
+    assert main(["score", "best.json", *options]) == 0
+    by_file = json.loads(capsys.readouterr().out)["scores"]
+    assert main(["score", "--space", "zen", "--arch", start, *options]) == 0
+    by_text = json.loads(capsys.readouterr().out)["scores"]
+    assert [score["value"] for score in by_file] == [score["value"] for score in by_text]
+    assert "expected JSON with the texts" in refused(["score", "absent.json"])

@@ -39,15 +39,12 @@ def test_limits_are_held_against_the_network_that_is_trained(name: str, value: f
 
 def test_wrong_limits_are_refused_on_one_line() -> None:
     with pytest.raises(
-        ConfigError, match="^max_layers: networks of nb201 have no layers, only params, macs, latency_ms$"
+        ConfigError, match=r"^max_layers: networks of nb201 have no layers, only params, macs, latency_ms$"
     ):
         allowed("nb201", max_layers=3)
     for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ConfigError, match="^max_macs: expected 0 for no limit, or more, got "):
+        with pytest.raises(ConfigError, match=r"^max_macs: expected 0 for no limit, or more, got "):
             allowed(max_macs=wrong)
-    fault = r"^objective: expected a size of nb201 \(params, macs, latency_ms\), got depth$"
-    with pytest.raises(ConfigError, match=fault):
-        allowed("nb201", objective="depth")
 
 
 def test_wrong_searches_are_refused_on_one_line() -> None:
@@ -55,8 +52,8 @@ def test_wrong_searches_are_refused_on_one_line() -> None:
     for name in ("evaluations", "proposals"):
         with pytest.raises(ConfigError, match=f"^{name}: expected 1 or more, got 0$"):
             check_limits(dataclasses.replace(SearchConfig(), **{name: 0}), space)
-    with pytest.raises(ConfigError, match=r"^space: expected one whose networks can be mutated .*, got nb_macro$"):
-        check_limits(SearchConfig(), SPACES["nb_macro"](None))
+    with pytest.raises(ConfigError, match=r"^space: expected one with mutations of a network, got nb101$"):
+        check_limits(SearchConfig(), SPACES["nb101"](None))
     with pytest.raises(ConfigError, match=r"^proxy: expected one whose scores .*, got az_nas, which ranks a pool$"):
         check_limits(SearchConfig(proxy="az_nas"), space)
 
@@ -83,5 +80,5 @@ def test_faulty_tables_are_refused(tmp_path: Path, content: str) -> None:
 
 def test_a_latency_without_a_table_is_refused() -> None:
     """Without a table, a search could not be repeated."""
-    with pytest.raises(ConfigError, match="add --latencies FILE$"):
+    with pytest.raises(ConfigError, match=r"add --latencies FILE$"):
         allowed(max_latency_ms=3.25).broken(START)

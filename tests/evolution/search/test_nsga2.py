@@ -81,9 +81,13 @@ def test_a_search_ends_when_nothing_is_new() -> None:
 
 
 def test_impossible_populations_are_refused_on_one_line() -> None:
-    with pytest.raises(ConfigError, match="^population: expected 2 networks or more, got 1$"):
+    with pytest.raises(ConfigError, match=r"^population: expected 2 networks or more, got 1$"):
         METHODS["nsga2"].check(SearchConfig(population=1), SPACE)
     with pytest.raises(
-        ConfigError, match="^population: expected at most 0 networks, as many as were found that keep the"
+        ConfigError, match=r"^objective: networks of nb201 have no depth, only params, macs, latency_ms$"
+    ):
+        played(SearchConfig(objective="depth"), "nsga2")
+    with pytest.raises(
+        ConfigError, match=r"^population: expected at most 0 networks, as many as were found that keep the"
     ):
         played(SearchConfig(evaluations=5, population=5, max_macs=1), "nsga2")

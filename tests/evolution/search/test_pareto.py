@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from deap.tools._hypervolume import pyhv
 from hypothesis import given
 from hypothesis import strategies as st
 from zcbench.evolution.search.pareto import covered, front, hypervolume
@@ -35,14 +33,6 @@ def test_hypervolume_counts_unit_squares(points: list[tuple[int, int]]) -> None:
         any(value >= v + 1 and size <= s for value, size in points) for v in range(lowest, 9) for s in range(largest)
     )
     assert hypervolume(values, sizes, lowest, largest) == squares
-
-
-@given(POINTS)
-def test_hypervolume_is_that_of_deap(points: list[tuple[int, int]]) -> None:
-    """DEAP minimises both objectives."""
-    values, sizes = np.array(points, dtype=np.float64).T
-    expected = pyhv.hypervolume(np.stack([-values, sizes], axis=1), np.array([1.0, 9.0]))
-    assert hypervolume(values, sizes, -1.0, 9.0) == pytest.approx(expected)
 
 
 def test_hypervolume_by_hand() -> None:

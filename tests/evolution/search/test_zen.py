@@ -58,10 +58,8 @@ def by_hand(evaluations: int, size: int, limit: float, seed: int) -> list[str]:
         while len(population) > size:
             scores = [score for score, _ in population]
             population.pop(scores.index(min(scores)))
-        if len(population) <= 10:
-            network = mutate(rng, START, 1)
-        else:
-            network = mutate(rng, rng.choice(population)[1], 2)
+        few = len(population) <= 10
+        network = mutate(rng, START, 1) if few else mutate(rng, rng.choice(population)[1], 2)
         if SPACE.limited_sizes(network, TASK)["params"] > limit:
             continue
         asked.append(network)
@@ -77,7 +75,7 @@ def test_one_proposal_at_a_time_is_the_loop_of_the_authors(seed: int) -> None:
     assert len(asked) < 150  # what breaks a limit is not scored, and counts
 
 
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(
     st.integers(0, 2**32),
     st.integers(2 * 10**5, 10**6),
@@ -86,14 +84,15 @@ def test_one_proposal_at_a_time_is_the_loop_of_the_authors(seed: int) -> None:
     st.sampled_from(["zen", "zen.random", "nsga2", "nsga2.random"]),
 )
 def test_no_network_breaks_a_limit(seed: int, params: int, depth: int, macs: int, method: str) -> None:
-    """The sizes are counted on the networks that are trained, without the closed forms of the space."""
-    config = SearchConfig(evaluations=30, population=4, max_params=params, max_layers=depth, max_macs=macs)
+    """The sizes of the largest are counted on the network that is trained, without the closed form of the space."""
+    config = SearchConfig(evaluations=24, population=12, max_params=params, max_layers=depth, max_macs=macs)
     trained = SPACES["zen"](None)
     asked = played(config, method, seed)
     for network in asked:
         assert layers(parse(network)) <= depth
-    for network in asked[:: max(1, len(asked) // 3)]:
-        sizes = Space.sizes_of(trained, network, TASK)
+    if asked:
+        largest = max(asked, key=lambda network: trained.params(network, TASK))
+        sizes = Space.sizes_of(trained, largest, TASK)
         assert sizes.params <= params
         assert sizes.macs <= macs
 
@@ -106,18 +105,19 @@ def test_selection_keeps_the_best_scores() -> None:
 
 def test_other_spaces_are_searched_by_the_same_loop() -> None:
     space = SPACES["nb201"](None)
-    asked = played(SearchConfig(evaluations=100, population=10, max_macs=1e8), space=space)
+    limit = space.macs(space.start, TASK)
+    asked = played(SearchConfig(evaluations=100, population=11, max_macs=limit), space=space)
     assert 20 < len(asked) < 100
-    assert all(space.macs(network, TASK) <= 1e8 for network in asked)
+    assert all(space.macs(network, TASK) <= limit for network in asked)
 
 
 def test_impossible_searches_are_refused_on_one_line() -> None:
-    with pytest.raises(ConfigError, match="^max_params: expected at most 1,000, got 102,572 of the start SuperConv"):
+    with pytest.raises(ConfigError, match=r"^max_params: expected at most 1,000, got 102,572 of the start SuperConv"):
         played(SearchConfig(max_params=1000))
-    with pytest.raises(ArchitectureError, match="^architecture 'nonsense': at character 1: expected "):
+    with pytest.raises(ArchitectureError, match=r"^architecture 'nonsense': at character 1: expected "):
         played(SearchConfig(start="nonsense", max_params=1e6))
-    with pytest.raises(ConfigError, match="^population: expected 1 network or more, got 0$"):
-        METHODS["zen"].check(SearchConfig(population=0), SPACE)
+    with pytest.raises(ConfigError, match=r"^population: expected more than 10 networks, .*, got 10$"):
+        METHODS["zen"].check(SearchConfig(population=10), SPACE)
 
 
 @pytest.fixture
@@ -171,6 +171,7 @@ def test_workers_and_kills_do_not_change_what_is_found(
     assert real("seed", workers=1, seed=1) != first
 
 
+@pytest.mark.slow
 def test_ray_finds_the_same(real: Callable[..., dict[str, Any]]) -> None:
     pytest.importorskip("ray")
     assert real("ray", workers=2, engine="ray") == real("local")
