@@ -85,4 +85,5 @@ def read(path: Path) -> Description:
     if not isinstance(document, dict) or not all(isinstance(document.get(name), str) for name in names):
         raise ConfigError(expected)
     found = document.get("found")
-    return Description(*(document[name] for name in names), found if isinstance(found, dict) else {})
+    texts = {name: document[name] for name in names}
+    return Description(**texts, found=found if isinstance(found, dict) else {})

@@ -25,18 +25,18 @@ from ...errors import ConfigError, ResultsError
 from ...plugins import load
 from ...proxies.aggregate import split
 from ...spaces import SPACES, Space
-from . import aging, nsga2, sampling, zen  # noqa: F401 - they register their methods
+from . import aging, sampling, untrained  # noqa: F401 - they register their methods
 from .asks import METHODS, Method
 from .benchmark import Benchmark, read_benchmark
 from .config import CONFIG_VERSION, SearchConfig
-from .found import report as report_best
-from .fronts import report as report_fronts
 from .hnas import agreement
 from .keep import survivals
 from .outcome import Outcome, lines, outcomes
 from .play import Run, play
 from .report import agreement_table, as_figure, rows, survival_figure, survival_rows, survival_table, tables
 from .scores import Scores
+from .untrained.found import report as report_best
+from .untrained.fronts import report as report_fronts
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,7 +47,8 @@ class Choices(NamedTuple):
 
     def draw(self, rng: random.Random, block: Block) -> Block:
         """Return a super block with the inputs and the stride of another one, and all other values drawn."""
-        kind, outputs, bottleneck, layers = map(rng.choice, self)
+        kind, outputs = rng.choice(self.kinds), rng.choice(self.outputs)
+        bottleneck, layers = rng.choice(self.bottlenecks), rng.choice(self.layers)
         return Block(kind, block.inputs, outputs, block.stride, bottleneck, layers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from zcbench.evolution.search.pareto import covered, front, hypervolume
+from zcbench.evolution.search.untrained.pareto import covered, front, hypervolume
 
 POINTS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=12)
 

@@ -12,17 +12,17 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from ...atomic import write_atomically
-from ...bench.report.numbers import interval, number
-from ...datasets.tasks import Task
-from ...errors import ResultsError
-from ...spaces import Space
-from .asks import METHODS
-from .config import SearchConfig
+from ....atomic import write_atomically
+from ....bench.report.numbers import interval, number
+from ....datasets.tasks import Task
+from ....errors import ResultsError
+from ....spaces import Space
+from ..asks import METHODS
+from ..config import SearchConfig
+from ..outcome import grouped, mean
+from ..play import Run
 from .limits import Limits, limits
-from .outcome import grouped, mean
 from .pareto import Vector, covered, front
-from .play import Run
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from itertools import islice
 
 from deap import base, tools
 
-from ...errors import ConfigError
-from ...spaces import Space
-from .asks import METHODS, Method, Score, Search, Setting
-from .config import SearchConfig
+from ....errors import ConfigError
+from ....spaces import Space
+from ..asks import METHODS, Method, Score, Search, Setting
+from ..config import SearchConfig
 from .limits import Limits, check_limits, check_size, limits
 
 #: Number of networks in the population, by default.

@@ -8,7 +8,6 @@ import io
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 from rich.table import Table
@@ -58,28 +57,6 @@ def test_limits_hold_for_what_is_found(config: SearchConfig) -> None:
     limit = 10 * 27 + 10 + 2 * 10 + 11 * 10
     search(dataclasses.replace(config, method="zen", evaluations=60, proposals=5, population=12, max_params=limit))
     assert json.loads(Path(config.out, "zen_params.json").read_text())["architecture"] == "wide 9"
-
-
-def test_fronts_are_compared_with_the_true_front(config: SearchConfig) -> None:
-    """Wider networks are larger and more accurate, so all forty are on the true front."""
-    config = dataclasses.replace(config, method="nsga2,nsga2.random", evaluations=12, population=4, objective="params")
-    tables, notes = search(config)
-    text = printed(tables)
-    assert max(map(len, text.splitlines())) <= 80
-    for words in ("nsga2 params", "the true front has 40 of 40 networks", "hypervolume of cifar10/test-made"):
-        assert words in " ".join(text.split())
-    path = Path(config.out, "fronts.json")
-    assert f"fronts: {path}" in notes
-    records = json.loads(path.read_text())
-    assert len(records) == 2 * 3
-    params = [width * 27 + width + 2 * width + (width + 1) * 10 for width in range(1, 41)]
-    for record in records:
-        places = [int(network.split()[1]) for network in record["networks"]]
-        assert len(places) == 12  # nothing dominates a network here
-        assert record["sizes"] == sorted(record["sizes"]) == [params[place] for place in places]
-        area = np.array([params[p] for p in [*places[1:], 39]]) - record["sizes"]
-        whole = sum((place + 0.0) * (after - params[place]) for place, after in enumerate(params[1:]))
-        assert record["share"] == pytest.approx(float((area * places).sum()) / whole)
 
 
 def test_searches_that_find_nothing_are_refused_on_one_line(config: SearchConfig) -> None:

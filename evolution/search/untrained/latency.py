@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from ...atomic import write_atomically
-from ...datasets.tasks import Task
-from ...errors import ConfigError, DataFileError, ResultsError, one_line
-from ...spaces import Space
+from ....atomic import write_atomically
+from ....datasets.tasks import Task
+from ....errors import ConfigError, DataFileError, ResultsError, one_line
+from ....spaces import Space
 
 #: The name of the size: milliseconds of one forward pass with one image on one thread.
 LATENCY = "latency_ms"
@@ -61,7 +61,7 @@ class Latencies:
 
     def measured(self, network: str) -> float:
         """Measure the latency of a network in milliseconds: the median of forward passes in eval mode."""
-        net = self._space.build(network, self._task, seed=0).eval().to(memory_format=self._space.memory_format)
+        net = self._space.build(network, self._task, seed=0).eval()
         x = torch.zeros(1, *self._task.shape).contiguous(memory_format=self._space.memory_format)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)

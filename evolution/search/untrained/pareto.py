@@ -22,7 +22,8 @@ def front(values: Vector, sizes: Vector) -> NDArray[np.intp]:
     finite = np.flatnonzero(np.isfinite(values) & np.isfinite(sizes))
     if not finite.size:
         return finite
-    chosen = finite[moocore.is_nondominated(_minimised(values[finite], sizes[finite]), keep_weakly=False)]
+    is_on_it: NDArray[np.bool_] = moocore.is_nondominated(_minimised(values[finite], sizes[finite]), keep_weakly=False)
+    chosen = finite[is_on_it]
     return chosen[np.argsort(sizes[chosen])]
 
 

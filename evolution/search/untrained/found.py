@@ -15,16 +15,16 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from ...atomic import write_atomically
-from ...datasets.tasks import Task
-from ...errors import ConfigError, ResultsError
-from ...spaces import Space
-from ...spaces.description import Description
-from .asks import METHODS
-from .config import SearchConfig
+from ....atomic import write_atomically
+from ....datasets.tasks import Task
+from ....errors import ConfigError, ResultsError
+from ....spaces import Space
+from ....spaces.description import Description
+from ..asks import METHODS
+from ..config import SearchConfig
+from ..outcome import Mean, grouped, mean
+from ..play import Run
 from .limits import Limits, limits
-from .outcome import Mean, grouped, mean
-from .play import Run
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from zcbench.datasets.tasks import TASKS
 from zcbench.errors import ConfigError
 from zcbench.evolution.search.asks import METHODS, Score, Setting
 from zcbench.evolution.search.config import SearchConfig
-from zcbench.evolution.search.pareto import hypervolume
+from zcbench.evolution.search.untrained.pareto import hypervolume
 from zcbench.spaces import SPACES
 
 TASK = TASKS["cifar10"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from ...errors import ConfigError
-from ...spaces import Space
-from .asks import METHODS, Method, Score, Search, Setting
-from .config import SearchConfig
+from ....errors import ConfigError
+from ....spaces import Space
+from ..asks import METHODS, Method, Score, Search, Setting
+from ..config import SearchConfig
 from .limits import check_limits, limits
 
 #: Number of networks in the population, by default.

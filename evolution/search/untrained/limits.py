@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...bench.study.config import listed
-from ...datasets.tasks import Task
-from ...errors import ConfigError
-from ...proxies.aggregate import split
-from ...spaces import Space
-from .config import SearchConfig
+from ....bench.study.config import listed
+from ....datasets.tasks import Task
+from ....errors import ConfigError
+from ....proxies.aggregate import split
+from ....spaces import Space
+from ..config import SearchConfig
 from .latency import LATENCY, Latencies
 
 _PREFIX = "max_"
