@@ -25,6 +25,7 @@ from ..config import SearchConfig
 from ..outcome import Mean, grouped, mean
 from ..play import Run
 from .limits import Limits, limits
+from .mirror import mirrored
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def report(runs: Sequence[Run], space: Space, task: Task, config: SearchConfig) 
         write_atomically(out / "found.json", json.dumps(records, indent=1, allow_nan=False).encode())
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
-    return [_as_table(groups, config), texts], notes
+    return [_as_table(groups, config), texts], [*notes, mirrored(config, "found", records)]
 
 
 def _record(name: str, best: Best) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -22,6 +22,7 @@ from ..config import SearchConfig
 from ..outcome import grouped, mean
 from ..play import Run
 from .limits import Limits, limits
+from .mirror import mirrored
 from .pareto import Vector, covered, front
 
 
@@ -107,16 +108,30 @@ def report(runs: Sequence[Run], space: Space, task: Task, config: SearchConfig) 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         records = [
-            {"search": name, "repeat": each.run.repeat, "objective": config.objective}
-            | {key: value for key, value in dataclasses.asdict(each).items() if key not in {"run", "share"}}
-            | ({"share": each.share} if known else {})
+            {
+                "search": name,
+                "repeat": each.run.repeat,
+                "scored": len(each.run.scored),
+                "objective": config.objective,
+                "share": each.share if known else None,
+                "networks": each.networks,
+                "scores": each.scores,
+                "sizes": each.sizes,
+            }
             for name, fronts in groups
             for each in fronts
         ]
         write_atomically(path, json.dumps(records, indent=1, allow_nan=False).encode())
     except OSError as error:
         raise ResultsError(f"out: cannot write to {path} ({error.strerror}): choose another folder") from None
-    return [_as_table(groups, config, known)], [f"fronts: {path}"]
+    note = mirrored(config, "fronts", [_counted(record) for record in records])
+    return [_as_table(groups, config, known)], [f"fronts: {path}", note]
+
+
+def _counted(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the number of its networks in place of lists."""
+    counts = {"networks": len(record["networks"])}
+    return {key: counts.get(key, value) for key, value in record.items() if key not in {"scores", "sizes"}}
 
 
 def _as_table(groups: Sequence[tuple[str, Sequence[Front]]], config: SearchConfig, known: Known | None) -> Table:
