@@ -66,6 +66,8 @@ class Space(ABC):
     #: Whether the indices are every network that the space defines, and no list or sample of them. A study of all
     #: networks is a census then: its coefficients have no sampling error, and no interval.
     is_exhaustive: bool = False
+    #: Whether mutations lead to networks that have no index, because the space has no end.
+    is_open: bool = False
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_folder(folder)

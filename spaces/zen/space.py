@@ -66,6 +66,7 @@ class Zen(Space):
     paper = "Lin et al., Zen-NAS, ICCV 2021"
     truths: Mapping[str, Mapping[str, str]] = {}
     size = len(NAMED)
+    is_open = True
 
     def __init__(self, folder: Path | None = None, *, shortcuts: bool = True) -> None:
         super().__init__(folder)

@@ -158,10 +158,10 @@ def test_workers_and_kills_do_not_change_what_is_found(
 
     compute, questions = scores_module.Scores._compute, iter(range(100))
 
-    def killed(self: scores_module.Scores, lacking: Any) -> None:
+    def killed(self: scores_module.Scores, *args: Any) -> None:
         if next(questions) == 2:
             raise KeyboardInterrupt
-        compute(self, lacking)
+        compute(self, *args)
 
     with monkeypatch.context() as patched:
         patched.setattr(scores_module.Scores, "_compute", killed)
