@@ -174,4 +174,4 @@ def test_workers_and_kills_do_not_change_what_is_found(
 @pytest.mark.slow
 def test_ray_finds_the_same(real: Callable[..., dict[str, Any]]) -> None:
     pytest.importorskip("ray")
-    assert real("ray", workers=2, engine="ray") == real("local")
+    assert real("ray", engine="ray") == real("local")
