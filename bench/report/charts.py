@@ -60,7 +60,7 @@ def _drawn(sample: Sample) -> list[int]:
     order = np.argsort(-sample.truth, kind="stable")
     if len(order) > DRAWN:
         order = order[np.linspace(0, len(order) - 1, DRAWN).round().astype(int)]
-    return order.tolist()
+    return [int(place) for place in order]
 
 
 def _scores(panel: Panel, drawn: Sequence[int]) -> dict[str, Any]:

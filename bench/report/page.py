@@ -225,7 +225,7 @@ def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] 
 def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:
     """Return what the filters ask of every proxy."""
     most = max((len(of.cells) for of in overall), default=0)
-    found = {}
+    found: dict[str, dict[str, object]] = {}
     for of in overall:
         known = marks(of.proxy)
         found[of.proxy] = {
