@@ -298,24 +298,25 @@ NO_RELU_MAP = {"swap", "swap.regularised", "l_swag", "linear_regions"}
 NO_RELU = {"naswot", "naswot.eval", "naswot.as_released", "wrcor", *NO_RELU_MAP}
 NO_BLOCKS = {"az_expressivity", "az_progressivity", "az_trainability"}
 NO_POOLING = {"zen", "phi"}
+NO_NORM = {"apd"}
 STRUCTURE = {"params", "macs", "l2_norm", "conv_count", "relu_count", "vkdnw_dim", "tpc"}
 NOT_APPLICABLE: dict[str, set[str]] = {
-    "groups": {*NO_TRIPLE, "linear_regions"},
-    "depthwise": {*NO_TRIPLE, "linear_regions"},
+    "groups": {*NO_TRIPLE, *NO_NORM, "linear_regions"},
+    "depthwise": {*NO_TRIPLE, *NO_NORM, "linear_regions"},
     "dilation": set(),  # stem, norm and ReLU are a Conv-BatchNorm-ReLU triple
-    "no norm": NO_TRIPLE,
+    "no norm": NO_TRIPLE | NO_NORM,
     "GELU": NO_TRIPLE | NO_RELU,
     "SiLU": NO_TRIPLE | NO_RELU,
-    "GroupNorm": {*NO_TRIPLE, "linear_regions"},
+    "GroupNorm": {*NO_TRIPLE, *NO_NORM, "linear_regions"},
     # Its layers take 16 x 16 pixels, but crops have 4 x 4.
-    "linear only": {*NO_TRIPLE, *NO_RELU_MAP, *NO_BLOCKS, *NO_POOLING, "tpc"},
-    "transformer": NO_TRIPLE | NO_RELU | NO_BLOCKS | NO_POOLING,
+    "linear only": {*NO_TRIPLE, *NO_NORM, *NO_RELU_MAP, *NO_BLOCKS, *NO_POOLING, "tpc"},
+    "transformer": NO_TRIPLE | NO_NORM | NO_RELU | NO_BLOCKS | NO_POOLING,
     "stateless norm": {"zen"},
     "frozen": set(),
     "uneven stride": set(),
     "called by keyword": set(),
     "a scalar parameter": set(),
-    "tied weights": {*NO_TRIPLE, *NO_BLOCKS, "wrcor"},
+    "tied weights": {*NO_TRIPLE, *NO_NORM, *NO_BLOCKS, "wrcor"},
     "unused head": set(),
     "tuple output": set(PROXIES) - STRUCTURE,
 }

@@ -26,10 +26,14 @@ SLOW = {"n01_all_conv3x3", "n04_best_cifar10"}
 # There are no values of the authors' code for these; test_formulas*.py and test_equivalences.py have their formulas.
 WITHOUT_REFERENCE = {
     "accuracy_at_init",
+    "apd",
     "conv_count",
     "eznas_a.as_printed",
     "eznas_a.conv_bn_relu",
     "eznas_a.l2",
+    "eznas_a.operations",
+    "eznas_a.per_channel",
+    "eznas_a.sum",
     "eznas_b.as_printed",
     "fisher_trace",
     "grad_norm.all_params",

@@ -299,7 +299,7 @@ def test_labels_are_only_needed_for_the_loss(batch: Batch) -> None:
         PROXIES["snip"](probe)
 
 
-@pytest.mark.parametrize("output", [lambda x: (x, x), lambda x: x[:, :, None], lambda x: {"logits": x}])
+@pytest.mark.parametrize("output", [lambda x: (x, x), lambda x: x[:, :, None], lambda x: {"features": x}])
 def test_outputs_other_than_logits_are_refused_with_their_shape(output: object, batch: Batch) -> None:
     class Wrapped(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:

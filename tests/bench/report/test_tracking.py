@@ -110,7 +110,7 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     assert {name for name in everything if any(f"/{name}/" in key for key in scatters)} == everything
     points = json.loads((folder / "files" / tables[next(k for k in scatters if "params" in k)]["path"]).read_text())
     assert points["columns"] == ["score", "accuracy", "architecture"]
-    assert len(points["data"]) == 5
+    assert len(points["data"]) == 12
 
     artifacts = [r.request.log_artifact.artifact for r in found if r.request.HasField("log_artifact")]
     artifacts += [r.artifact for r in found if r.HasField("artifact")]
