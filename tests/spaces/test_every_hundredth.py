@@ -23,7 +23,7 @@ def test_every_hundredth_network(name: str) -> None:
         indices = range(0, space.size, 100)
     except AbsentFileError as error:
         pytest.skip(str(error))
-    task = TASKS[next(iter(space.truths))]
+    task = TASKS[next(iter(space.truths), "cifar10")]
     smaller = dataclasses.replace(task, image_size=SIDE[task.image_size])
     x = torch.randn(2, *smaller.shape, generator=torch.Generator().manual_seed(0))
     y = torch.tensor([0, task.num_classes - 1])
