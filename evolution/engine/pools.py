@@ -17,6 +17,7 @@ from ...bench.stats.bootstrap import interval
 from ...bench.stats.bootstrap import resamples as draw
 from ...bench.stats.coefficients import kendall
 from ...bench.stats.correlation import correlate, correlate_seeds
+from ...bench.stats.top import FEWEST
 from ...bench.stats.top import top as most_accurate
 from ...bench.study.recipe import Recipe
 from ...errors import ConfigError
@@ -254,7 +255,10 @@ def outcome(
     whole = correlate(scores[:, None], pool.truth, weights, seeds=own)
     drawn, beside = own.drawn_tau[0], other.drawn_tau[0]
     top, top_beside = (
-        correlate_seeds(x[best][:, None], pool.truth[best], weights_top).drawn_tau[0] for x in (scores, single_top)
+        correlate_seeds(x[best][:, None], pool.truth[best], weights_top).drawn_tau[0]
+        if len(best) >= FEWEST
+        else np.full(resamples, np.nan)
+        for x in (scores, single_top)
     )
     return Outcome(
         what,

@@ -151,7 +151,7 @@ def test_lower_scores_that_are_better_are_turned(config, tmp_path):
 def test_same_seed_same_search(done, config):
     first, second = done[1], combine(config)
     assert first.state.hall == second.state.hall
-    assert first.outcomes == second.outcomes
+    assert repr(first.outcomes) == repr(second.outcomes)  # a top of fewer than ten networks has NaN, equal to nothing
     assert first.programs == second.programs
 
 
@@ -286,7 +286,7 @@ def test_programs_are_read_and_registered(done):
         assert register(path) == name == path.stem  # the command line and the study both register the file
         assert set(AGGREGATES[name].members) <= set(PROXIES)
     frame = pd.read_parquet(Path(config.out, "outcomes.parquet"))
-    assert frame.to_dict("records") == [vars(outcome) for outcome in found.outcomes]
+    pd.testing.assert_frame_equal(frame, pd.DataFrame([vars(outcome) for outcome in found.outcomes]), check_dtype=False)
 
 
 def test_it_goes_on_and_is_not_taken_for_another(config, results):

@@ -20,7 +20,7 @@ from zcbench.evolution.study.found import STATISTICS
 from zcbench.evolution.study.resolve import check
 from zcbench.spaces import SPACES
 
-EVERY = sorted(searches())
+EVERY = sorted(name for name in searches() if name.startswith("evolution/"))
 
 
 def loaded(name):

@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -243,10 +244,8 @@ def test_the_test_is_on_networks_of_no_pool(search):
     tested = {space.index(name) for name in board.recipe.accuracies}
     assert tested == set(space.sample(13, 0)[8:])
     assert not tested & set(space.sample(8, 0))
-    reached = {r.proxy: r.correlation.tau for r in rankings}
-    assert reached["params"] == pytest.approx(  # the wider a network of this space, the better
-        kendalltau([board.sizes["params"]], [board.recipe.values])[0]
-    )
+    # Five networks are too few for a coefficient.
+    assert np.isnan([r.correlation.tau for r in rankings]).all()
 
 
 def test_register_machines_evolve_too(search):
