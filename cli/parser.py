@@ -110,7 +110,7 @@ def config_file(name: str) -> Path:
     """Return the path of a configuration: a file, or a name from `zcbench list studies` or `zcbench list searches`."""
     known = studies() | searches()
     bare = name.removeprefix("configs/").removesuffix(".yaml")
-    return known[bare] if bare in known and not Path(name).exists() else Path(name)
+    return known[bare] if bare in known and not Path(name).is_file() else Path(name)
 
 
 def command_parser(command: ModuleType) -> Parser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,3 +56,33 @@ def test_no_score_failed(sources) -> None:
 def test_baselines_stand_on_every_board(table: pd.DataFrame) -> None:
     for title, own in table.groupby("title"):
         assert {"params", "macs", "random"} <= set(own["proxy"]), title
+
+
+def test_the_headline_of_the_readme_is_that_of_the_board(table: pd.DataFrame) -> None:
+    text = " ".join((Path(zcbench.__file__).parent / "README.md").read_text("utf-8").split())
+    overview = pd.read_csv(BOARD / "overview.csv").set_index("proxy")
+    one = table[(table["space"] == "nb201") & (table["dataset"] == "cifar10")].set_index("proxy")
+    numbers = re.search(
+        r"of (\d+) proxies on (\d+) boards.* On (\d+) networks of NAS-Bench-201 and CIFAR-10 `meco` has a Kendall's τ of "
+        r"(\S+) \[(\S+) (\S+)\], and the number of parameters (\S+) \[(\S+) (\S+)\]\. .* `meco` is 1 to (\d+)\. "
+        r".*`naswot_conv` is (\S+), that of `macs` (\S+)\. ",
+        text,
+    )
+    assert numbers is not None
+    meco, params = one.loc["meco"], one.loc["params"]
+    expected = [
+        len(overview),
+        table["id"].nunique(),
+        meco["networks"],
+        *meco[["tau", "tau_low", "tau_high"]],
+        *params[["tau", "tau_low", "tau_high"]],
+        meco["rank_high"],
+        overview.loc["naswot_conv", "lowest_tau"],
+        overview.loc["macs", "lowest_tau"],
+    ]
+    found = [float(number) for number in numbers.groups()]
+    assert found == pytest.approx([float(value) for value in expected], abs=0.0051)
+    assert [found[i] for i in (3, 6, 10, 11)] == pytest.approx(
+        [float(expected[i]) for i in (3, 6, 10, 11)], abs=0.00051
+    )
+    assert meco["rank"] == 1
