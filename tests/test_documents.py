@@ -120,7 +120,7 @@ def test_commands_parse(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_there_are_commands_and_a_wrong_one_is_found() -> None:
-    # Counted by hand: two lines of the recipe for a space, four for a proxy, one for models, two for a gate, two for the board.
+    # Counted by hand: two lines for the board, two for a space, four for a proxy, one for models, two for a gate.
     assert len(list(commands(ROOT / "README.md"))) == 11
     with pytest.raises(zcbench.errors.ConfigError, match="proxis"):
         parse(main_parser(COMMANDS, "", only="run"), ["run", "--proxis", "snip"])
