@@ -20,7 +20,7 @@ from .cli.parser import main_parser, parse
 from .errors import IncompleteError, ZcbenchError, one_line
 
 # NumPy is not imported yet. Statistics run in threads of their own, and a second thread within a product of small
-# matrices takes eight times as long as the product.
+# matrices waits longer than it computes.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 COMMANDS = {

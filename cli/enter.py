@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import listed
+from ..bench.study.config import StudyConfig, listed
 from ..errors import AbsentFileError, ConfigError
 from .parser import Parser, add_shared
-from .run import register_programs
+from .run import register_programs, report_failures
 from .terminal import show, table, waiting
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Number of networks on which the proxy is checked before the boards are scored.
 CHECKED = 5
+#: Number of runs that try a network which gives no score.
+TRIES = StudyConfig.tries
 
 
 def arguments(parser: Parser) -> None:
@@ -43,7 +45,7 @@ def arguments(parser: Parser) -> None:
 
 
 def main(parsed: Sequence[Namespace]) -> int:
-    """Check the proxies of a file, score the networks of the boards, and write the entry."""
+    """Check the proxies of a file, score the networks of the boards, and write the entry; return 4 if scores failed."""
     with waiting("loading torch"):
         from ..bench.report.numbers import estimate, milliseconds
         from ..bench.results.published.entry import chosen, enter, write
@@ -65,10 +67,10 @@ def main(parsed: Sequence[Namespace]) -> int:
     if _faults(boards[0], names, given.data):
         return 1
     shown = table("board", "proxy", "rank", "tau [95 %]", "ms", title=f"entry of {', '.join(names)}")
-    scored = 0
+    scored = failed = 0
     for board in boards:
         try:
-            standing = enter(
+            standing, rows = enter(
                 Path(given.to),
                 board,
                 names,
@@ -83,6 +85,7 @@ def main(parsed: Sequence[Namespace]) -> int:
             print(f"zcbench: {board.title} is left out: {error}", file=sys.stderr)
             continue
         scored += 1
+        failed += report_failures(rows, TRIES)
         for ranking, place in _own(standing, names):
             c = ranking.correlation
             shown.add_row(
@@ -99,7 +102,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     show(shown)
     print(f"entry: {out}", file=sys.stderr)
     print(f"zcbench: the board with it: zcbench leaderboard --results {given.to} --entries {out}", file=sys.stderr)
-    return 0
+    return 4 if failed else 0
 
 
 def _own(standing: Standing, names: Sequence[str]) -> list[tuple[Ranking, Place | None]]:

@@ -15,6 +15,7 @@ SPACES = {
     "nb101": ("NAS-Bench-101",),
     "nb201": ("NAS-Bench-201",),
     "nb301": ("NAS-Bench-301",),
+    "nb_macro": ("NAS-Bench-Macro",),
     "nats_sss": ("NATS-SSS", "NATS-Bench"),
     "nds_darts": ("NDS DARTS",),
     "darts_trained": ("darts_trained",),

@@ -59,7 +59,7 @@ class StudyConfig:
             for one of this run, ray://HOST:PORT for a cluster by its address.
         device: Device of the workers: cpu, cuda, or auto for cuda where there is a GPU. Workers take the GPUs in turn.
         machines: Machines whose scores do: this, for those with the instructions of this one, or any, for all CPUs or
-            all GPUs. Between machines scores differ by round-off, about a hundred thousandth.
+            all GPUs. Between machines scores differ by round-off.
         gpus: Share of a GPU that a worker on a Ray cluster reserves; .25 lets four workers share one.
         limit_s: Seconds after which a network is given up, with the status timeout; 0 for no limit.
         memory_mib: Memory in MiB that one network may take on a CPU, or else has the status out_of_memory; 0 for no

@@ -51,6 +51,7 @@ class Scores:
         self._open = ExitStack()
         self._started_workers: Started | None = None
         self.computed = 0
+        self.failed: set[tuple[str, str]] = set()
         self._read(self._store.networks(study.space.name, study.images.name))
 
     def need(self, wanted: Iterable[tuple[str, str]], progress: Progress | None = None) -> None:
@@ -133,6 +134,8 @@ class Scores:
 
     def _take(self, proxy: str, network: str, value: float, status: str, message: str) -> None:
         self._known[proxy][network] = value
+        if status in ATTEMPTS:
+            self.failed.add((proxy, network))
         if not math.isfinite(value):
             self._messages[proxy] = f"{status}: {message}" if message else status
 

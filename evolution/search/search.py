@@ -55,8 +55,8 @@ class Plan:
     runs: tuple[Run, ...]
 
 
-def search(config: SearchConfig) -> tuple[list[Table], list[str]]:
-    """Run a search and return tables of its result, and lines that say where its files are."""
+def search(config: SearchConfig) -> tuple[list[Table], list[str], int]:
+    """Run a search; return tables of its result, lines that say where its files are, and how many scores failed."""
     plan = resolve_search(config)
     space, task = space_and_task(config)
     with nullcontext() if plan.study is None else Scores(plan.study, representatives=config.representatives) as scores:
@@ -84,7 +84,7 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str]]:
         notes += said
     if scores is not None:
         notes += [*scores.lacking(), f"scores: {config.results}, {scores.computed} networks scored now"]
-    return made, [*filter(None, notes)]
+    return made, [*filter(None, notes)], len(scores.failed) if scores is not None else 0
 
 
 def resolve_search(config: SearchConfig) -> Plan:

@@ -77,6 +77,18 @@ def test_a_proxy_with_a_fault_makes_no_entry(board: Path, capsys: pytest.Capture
     assert not Path("mine").exists()
 
 
+def test_an_entry_whose_scores_failed_says_so(
+    board: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del board
+    monkeypatch.setattr("zcbench.cli.enter._faults", lambda *_: 0)  # as if it failed on none of the first networks
+    raising = PROXY.replace("entered", "raising").replace("max(float(g.abs().max()) for _, g in layers)", "1 / 0")
+    Path("raising.py").write_text(raising)
+    assert main(["enter", "raising.py", "--to", "board", "--out", "mine", "--results", "raised"]) == 4
+    assert "12 of 12 scores failed" in capsys.readouterr().err
+    PROXIES._items.pop("raising")
+
+
 def test_an_entry_of_other_networks_is_refused(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = Path(shutil.copytree(board, "other"))
     (document,) = json.loads((other / BOARDS).read_text())

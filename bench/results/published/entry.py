@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from ....atomic import write_atomically
 from ....errors import ConfigError, ResultsError
 from ...scoring.runner import run
@@ -37,8 +39,8 @@ def enter(
     include: Sequence[str],
     workers: int = 1,
     data: str | None = None,
-) -> Standing:
-    """Score the networks of a board by the proxies of an entry, and return the board with them.
+) -> tuple[Standing, pd.DataFrame]:
+    """Score the networks of a board by the proxies of an entry; return the board with them, and their rows.
 
     Args:
         folder: Folder of the leaderboard.
@@ -57,7 +59,7 @@ def enter(
     )
     run(study)
     before, own = (next(source for source in read(of) if source[0].id == board.id) for of in (folder, study.out))
-    return stand(*merged(before, own))
+    return stand(*merged(before, own)), own[1]
 
 
 def write(out: Path, results: Path, sources: Sequence[str]) -> None:

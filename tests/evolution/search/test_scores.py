@@ -83,6 +83,7 @@ def test_a_score_that_is_not_finite_is_none(study):
 
     with Scores(study("of_one")) as scores:
         assert all(map(math.isnan, asked(scores, "of_one", "wide 1", "wide 2")))
+        assert scores.failed == set()  # it is a property of the network
         assert scores.lacking() == [
             "proxy of_one: 2 of 2 networks have no finite score (inf: the definition gives no finite number here)"
         ]
@@ -93,6 +94,12 @@ def test_a_proxy_that_fails_on_every_network_is_named(study):
         asked(scores, "snip", *(f"wide {width}" for width in range(6)))
     assert "got snip, which failed on all 6 (error: " in str(caught.value)
     assert "no such kernel" in str(caught.value)
+
+
+def test_scores_that_failed_are_counted(study):
+    with Scores(study("snip", space="broken")) as scores:
+        asked(scores, "snip", "wide 1", "wide 2")
+        assert scores.failed == {("snip", "wide 1"), ("snip", "wide 2")}
 
 
 def test_the_representative_of_a_class_is_scored(tmp_path, study, monkeypatch):

@@ -29,7 +29,7 @@ def files(config):
 
 
 def test_a_search_has_tables_rows_and_figures(config):
-    tables, notes = search(dataclasses.replace(config, method=ALL, proxy="params,snip", transfer="cifar100"))
+    tables, notes, _ = search(dataclasses.replace(config, method=ALL, proxy="params,snip", transfer="cifar100"))
     text = printed(tables)
     assert max(map(len, text.splitlines())) <= 80
     for name in ("random", "aging.moves snip", "best params", "optimum 89.00", "cifar100"):
@@ -49,7 +49,7 @@ def test_a_search_has_tables_rows_and_figures(config):
 
 
 def test_params_finds_the_optimum_of_this_space_and_random_does_not(config):
-    (_, gains), _ = search(dataclasses.replace(config, method="random,best", pool=0, budget=1))
+    (_, gains), _, _ = search(dataclasses.replace(config, method="random,best", pool=0, budget=1))
     recipe = json.loads(Path(config.out, "search.json").read_text())
     random_, best = recipe["outcomes"]
     assert best["test"]["value"] == 89.0
@@ -85,9 +85,9 @@ def test_a_search_that_is_killed_again_and_again_ends_with_the_same_files(config
 
 def test_what_is_scored_is_not_scored_again(config):
     config = dataclasses.replace(config, method="best", proxy="snip")
-    _, first = search(config)
+    _, first, _ = search(config)
     before = files(config)
-    _, second = search(config)
+    _, second, _ = search(config)
     assert first[-1].endswith(" networks scored now")
     assert second[-1].endswith(", 0 networks scored now")
     assert files(config) == before

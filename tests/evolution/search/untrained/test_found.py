@@ -28,7 +28,7 @@ def printed(tables: list[Table]) -> str:
 def test_the_best_network_is_printed_and_described(config: SearchConfig) -> None:
     """The space has forty networks, of which `wide 39` has the most parameters."""
     config = dataclasses.replace(config, method="zen,zen.random", evaluations=400, proposals=5, population=12)
-    tables, notes = search(config)
+    tables, notes, _ = search(config)
     text = printed(tables)
     assert max(map(len, text.splitlines())) <= 80
     assert "wide 39" in text

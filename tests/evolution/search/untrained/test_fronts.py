@@ -27,7 +27,7 @@ def printed(tables: list[Table]) -> str:
 def test_fronts_are_compared_with_the_true_front(config: SearchConfig) -> None:
     """Wider networks are larger and more accurate, so all forty are on the true front."""
     config = dataclasses.replace(config, method="nsga2,nsga2.random", evaluations=12, population=4, objective="params")
-    tables, notes = search(config)
+    tables, notes, _ = search(config)
     text = printed(tables)
     assert max(map(len, text.splitlines())) <= 80
     for words in ("nsga2 params", "the true front has 40 of 40 networks", "hypervolume of cifar10/test-made"):
