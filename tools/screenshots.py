@@ -11,14 +11,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 #: Width and height of the window, and the colours that the reader's system asks for.
 WINDOWS = {"1400-light": (1400, 1000, "light"), "1000-dark": (1000, 900, "dark"), "390-light": (390, 844, "light")}
 
 
 def take(page: Path, out: Path) -> None:
     """Write one PNG for each window: the board of the first heading with its first row open in the dark one."""
+    from playwright.sync_api import sync_playwright  # of the extra `browser`
+
     out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

@@ -209,7 +209,7 @@ class Found:
         files = self._connection.execute(
             f"SELECT value, min(filename) {self._matching} AND network = {network} AND item = {item} AND device = {of} "
             f"AND NOT {FAILED} "
-            "GROUP BY value ORDER BY 2, 1"
+            "GROUP BY value ORDER BY 1"
         ).fetchall()
         key = dict(zip(KEY, self.recipe.key_of(self.recipe.architectures[network], self.items[item]), strict=True))
         parts = " and ".join(dict.fromkeys(str(file) for _, file in files[:2]))
