@@ -1,4 +1,4 @@
-"""Show what a results folder holds, verify all of it, join its parts, or export its scores."""
+"""Show what a results folder holds, verify all of it, join its parts, or export or import scores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from .terminal import show, table
 def arguments(parser: Parser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "action", choices=["show", "verify", "compact", "export"], help="What to do with the results folder."
+        "action", choices=["show", "verify", "compact", "export", "import"], help="What to do with the results folder."
     )
-    parser.add_argument("file", nargs="?", help="With export: the file to write; it ends in .csv, .parquet or .json.")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        help="With export: the file to write; it ends in .csv, .parquet or .json. With import: a .parquet file of an "
+        "export, or the folder of a leaderboard, which holds its scores.",
+    )
     parser.add_argument("--results", default="results", help="The results folder.")
     for name, what in (("space", "space"), ("dataset", "data set"), ("proxy", "proxy")):
         parser.add_argument(f"--{name}", help=f"With export: only the rows of this {what}.")
@@ -30,19 +35,24 @@ def arguments(parser: Parser) -> None:
 
 
 def main(parsed: Sequence[Namespace]) -> int:
-    """Show, verify, join or export the scores of a results folder."""
+    """Show, verify, join, export or import the scores of a results folder."""
     from ..bench.results import holdings
     from ..bench.scoring.store import Store
 
     (given,) = parsed
     only = {name: given[name] for name in ("space", "dataset", "proxy") if given[name] is not None}
-    if (given.action == "export") != (given.file is not None):
-        raise ConfigError(f"results {given.action}: expected a file after `export`, and only there")
+    if (given.action in {"export", "import"}) != (given.file is not None):
+        raise ConfigError(f"results {given.action}: expected a file after `export` or `import`, and only there")
     if only and given.action != "export":
         raise ConfigError(f"results {given.action}: expected no --{next(iter(only))}, which goes with export")
     if given.json and given.action not in {"show", "verify"}:
         raise ConfigError(f"results {given.action}: expected no --json, which goes with show and verify")
     folder = Path(given.results)
+    if given.action == "import":
+        from ..bench.results.imports import take
+
+        print(f"{folder}: {take(Store(folder), Path(given.file)):,} rows of {given.file}")
+        return 0
     if not folder.is_dir():
         raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
     if given.action == "verify":

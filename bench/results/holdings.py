@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Tier of the parts that `compact` has joined.
-_LAST_TIER = 99
+LAST_TIER = 99
 
 
 def show(store: Store) -> dict[str, Any]:
@@ -105,8 +105,8 @@ def faults(store: Store) -> Iterator[str]:
         try:
             with connected(store.scores) as connection:
                 yield from _wrong_cells(connection, parts)
-                for where in _pieces(connection, parts):
-                    yield from _contradictions(connection, parts, where)
+                for where in pieces(connection, parts):
+                    yield from contradictions(connection, parts, where)
         except FileNotFoundError:
             yield f"results {parts[0].parent}: another run joins parts: verify again when it has ended"
 
@@ -163,15 +163,15 @@ def _compact(store: Store, folder: Path) -> int:
 
     def flush() -> None:
         if waiting:
-            new.append(write(store.scores, pa.concat_tables(waiting), _LAST_TIER))
+            new.append(write(store.scores, pa.concat_tables(waiting), LAST_TIER))
             waiting.clear()
 
     try:
         check_all(old)
         with connected(store.scores) as connection:
             check_cells(connection, old)
-            for where in _pieces(connection, old):
-                for fault in _contradictions(connection, old, where):
+            for where in pieces(connection, old):
+                for fault in contradictions(connection, old, where):
                     raise ResultsError(fault)
                 waiting.append(_chosen(connection, old, where, attempts=True))
                 if sum(map(len, waiting)) >= JOINED_ROWS:
@@ -218,8 +218,8 @@ def export(store: Store, path: Path, only: Mapping[str, str]) -> int:
                 check_all(parts)
                 with connected(store.scores) as connection:
                     check_cells(connection, parts)
-                    for where in _pieces(connection, parts, only):
-                        for fault in _contradictions(connection, parts, where):
+                    for where in pieces(connection, parts, only):
+                        for fault in contradictions(connection, parts, where):
                             raise ResultsError(fault)
                         table = _chosen(connection, parts, where, attempts=False)
                         put(table)
@@ -240,7 +240,7 @@ def export(store: Store, path: Path, only: Mapping[str, str]) -> int:
     return count
 
 
-def _pieces(connection: DuckDBPyConnection, parts: Sequence[Path], only: Mapping[str, str] | None = None) -> list[str]:
+def pieces(connection: DuckDBPyConnection, parts: Sequence[Path], only: Mapping[str, str] | None = None) -> list[str]:
     """Return conditions of SQL that divide rows into pieces that fit into memory, in the order of joined rows."""
     wanted = " AND ".join(["true", *(f"{name} = {text(value)}" for name, value in (only or {}).items())])
     found = connection.execute(
@@ -263,7 +263,7 @@ def _chosen(connection: DuckDBPyConnection, parts: Sequence[Path], where: str, *
     return rows.cast(SCHEMA)
 
 
-def _contradictions(connection: DuckDBPyConnection, parts: Sequence[Path], where: str) -> Iterator[str]:
+def contradictions(connection: DuckDBPyConnection, parts: Sequence[Path], where: str) -> Iterator[str]:
     """Yield a line for every key of a piece that has different values."""
     key = ", ".join(KEY)
     found = connection.execute(

@@ -1,0 +1,101 @@
+"""Scores from a file into a results folder, so that a run goes on from what another machine has measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...errors import ResultsError, one_line
+from ..scoring.parts import COLUMNS, SCHEMA, check_all, check_size, is_part, joined, memory_named, write
+from ..scoring.questions import check_cells, connected
+from ..scoring.store import Store
+from .holdings import LAST_TIER, contradictions, pieces
+
+#: Name of the scores in the folder of a leaderboard.
+SCORES = "scores.parquet"
+
+
+def take(store: Store, path: Path) -> int:
+    """Add the rows of a file to a results folder, and return how many there are.
+
+    Args:
+        store: Results folder; it is made if it does not exist.
+        path: File of `zcbench results export`, or a leaderboard, which holds its scores.
+
+    Raises:
+        ResultsError: The file is torn, holds what zcbench does not write, or has another value for a key that the
+            folder has too. Then nothing is added.
+    """
+    file = path / SCORES if path.is_dir() else path
+    rows = _read(file)
+    store.create()
+    with TemporaryDirectory(dir=store.folder, prefix=".import-") as beside:
+        new = [write(Path(beside), table, LAST_TIER) for table in _places(rows)]
+        # All rows of the file are looked at before the first of them is there.
+        for part in new:
+            _look(store, part, file)
+        for part in new:
+            folder = store.scores / part.parent.relative_to(beside)
+            folder.mkdir(parents=True, exist_ok=True)
+            part.rename(folder / part.name)
+    return len(rows)
+
+
+def _read(file: Path) -> pa.Table:
+    try:
+        with memory_named(f"results import: {file}"):
+            opened = pq.ParquetFile(file)
+            check_size(file, opened.metadata)
+            if missing := [name for name in COLUMNS if name not in opened.schema_arrow.names]:
+                raise ResultsError(f"results import: {file} has no column {missing[0]}: export the scores again")
+            rows = opened.read(columns=list(COLUMNS))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ResultsError(
+            f"results import: expected a Parquet file of zcbench results export, or a leaderboard, got {file} "
+            f"({one_line(str(error))[:80]})"
+        ) from None
+    # pandas writes a value that is no number as an empty cell.
+    filled = [pc.fill_null(rows[name], math.nan) if _is_float(rows[name]) else rows[name] for name in COLUMNS]
+    for name, column in zip(COLUMNS, filled, strict=True):
+        if column.null_count:
+            raise ResultsError(
+                f"results import: {file}, column {name}: expected no empty cell: export the scores again"
+            )
+    try:
+        return pa.table(filled, names=COLUMNS).cast(SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
+        raise ResultsError(f"results import: {file} has other columns ({one_line(str(error))[:80]})") from None
+
+
+def _is_float(column: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_floating(column.type))
+
+
+def _places(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows of each space and data set."""
+    pairs = rows.select(["space", "dataset"]).group_by(["space", "dataset"]).aggregate([]).to_pylist()
+    for pair in sorted(pairs, key=lambda pair: (pair["space"], pair["dataset"])):
+        own = pc.and_(pc.equal(rows["space"], pair["space"]), pc.equal(rows["dataset"], pair["dataset"]))
+        yield joined([rows.filter(own)])
+
+
+def _look(store: Store, part: Path, file: Path) -> None:
+    """Refuse rows that zcbench does not write, and values that are not those of the folder."""
+    beside = part.parents[2]
+    there = store.scores / part.parent.relative_to(beside)
+    parts = [*sorted(path for path in (there.iterdir() if there.is_dir() else ()) if is_part(path)), part]
+    check_all(parts)
+    with connected(store.scores, beside) as connection:
+        try:
+            check_cells(connection, [part])
+            for where in pieces(connection, [part]):
+                for fault in contradictions(connection, parts, where):
+                    raise ResultsError(fault)
+        except ResultsError as error:
+            raise ResultsError(str(error).replace(str(part), str(file))) from None
