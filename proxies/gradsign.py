@@ -27,9 +27,25 @@ def gradsign(signs: Tensor = reads(SIGNS)) -> float:
 
     The mean is over convolution and linear weights, and lies between 0 and N. Batch norm is in train mode and
     normalises each image by its own statistics. This is the same as one image at a time, as the code of the AZ-NAS
-    authors runs it.
+    authors runs it. The authors released this mean beside zero-cost-nas, and the sum, which is gradsign.sum, beside
+    the code of NASWOT. The mean does not rank by size, and the published coefficients are near those of the sum.
 
     Raises:
         NotApplicableError: There are no labels, or a batch norm sees a single value per image.
     """
     return float(signs.sum(0).abs().double().mean())
+
+
+@register("gradsign.sum", paper="Zhang & Jia, GradSign, ICLR 2022")
+def gradsign_sum(signs: Tensor = reads(SIGNS)) -> float:
+    r"""Add up over weights how many images agree on the sign of the gradient.
+
+    $$\sum_w \Big| \sum_n \operatorname{sign} \frac{\partial L(x_n, y_n)}{\partial w} \Big|$$
+
+    The terms are those of gradsign, so the score grows with the number of weights. The authors sum in their code for
+    the NASWOT spaces, and take the mean, which is gradsign, in their code for zero-cost-nas.
+
+    Raises:
+        NotApplicableError: There are no labels, or a batch norm sees a single value per image.
+    """
+    return float(signs.sum(0).abs().double().sum())

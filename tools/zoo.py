@@ -24,7 +24,16 @@ from ..proxies.registry import Score, score_all
 
 SIZE, CLASSES = 64, 10
 #: Proxies that take a pass per image, or gradients of every image.
-SLOW = ("fisher_trace", "gradsign", "hnas", "hnas.as_released", "ntk_condition", "ntk_condition.eval", "ntk_trace")
+SLOW = (
+    "fisher_trace",
+    "gradsign",
+    "gradsign.sum",
+    "hnas",
+    "hnas.as_released",
+    "ntk_condition",
+    "ntk_condition.eval",
+    "ntk_trace",
+)
 #: What a cell shows for a status, or for a proxy that was left out.
 CELLS = {"ok": "✓", "inf": "∞", "-inf": "-∞", "nan": "nan", "": "·", "error": "**error**"}
 #: Parameters above which the slow proxies are left out.

@@ -182,6 +182,7 @@ def test_scores_of_a_network_without_a_path(batch: Batch) -> None:
         "snip",
         "hnas.grasp",
         "gradsign",
+        "gradsign.sum",
         "eznas_a",
         "eznas_a.l2",
         "eznas_a.sum",

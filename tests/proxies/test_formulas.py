@@ -92,8 +92,9 @@ def test_gradsign_equals_a_loop_over_images(images: int) -> None:
         np.concatenate([np.sign(g.numpy().ravel()) for g in torch.autograd.grad(loss_of_one(net, x, y, n), weights)])
         for n in range(images)
     ]
-    expected = np.abs(np.sum(signs, axis=0)).mean()
-    assert score("gradsign", body(), x, y) == pytest.approx(expected, rel=1e-13)
+    expected = np.abs(np.sum(signs, axis=0))
+    assert score("gradsign", body(), x, y) == pytest.approx(expected.mean(), rel=1e-13)
+    assert score("gradsign.sum", body(), x, y) == expected.sum()
 
 
 def test_gradsign_of_equal_images_is_their_number_but_for_weights_without_a_gradient(doubles: Batch) -> None:

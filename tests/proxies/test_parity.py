@@ -37,6 +37,7 @@ WITHOUT_REFERENCE = {
     "eznas_b.as_printed",
     "fisher_trace",
     "grad_norm.all_params",
+    "gradsign.sum",
     "hnas",
     "hnas.grad",
     "hnas.grasp",

@@ -67,7 +67,7 @@ def planned(names: tuple[str, ...], net: nn.Module, batch: Batch) -> Probe:
         (("zen",), 2, 0),
         (("eznas_a",), 1, 1),
         (EIGHT, 2, 3),
-        (("fisher_trace", "gradsign"), 1, 1),
+        (("fisher_trace", "gradsign", "gradsign.sum"), 1, 1),
         (("ntk_condition", "ntk_trace", "hnas", "hnas.as_released"), 1, 3),
         (("hnas.grad", "hnas.snip", "hnas.grasp", "wrcor"), 2, 2),
         (("az_expressivity", "az_progressivity", "az_trainability"), 1, 1),
