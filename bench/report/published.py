@@ -37,6 +37,11 @@ def published(ranking: Ranking) -> Published | None:
     return _published().get((ranking.space, ranking.accuracy.partition("/")[0], ranking.proxy))
 
 
+def every() -> list[Published]:
+    """Return all that is known of what others have published."""
+    return list(_published().values())
+
+
 @functools.cache
 def _published() -> dict[tuple[str, str, str], Published]:
     records = json.loads(files(__package__).joinpath("published.json").read_text("utf-8"))

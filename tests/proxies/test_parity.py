@@ -48,6 +48,7 @@ WITHOUT_REFERENCE = {
     "meco",
     "naswot.eval",
     "naswot_conv",
+    "nsc",
     "ntk_trace",
     "phi",
     "relu_count",
