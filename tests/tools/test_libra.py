@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zcbench
+from zcbench.bench.results.published.sources import read_leaderboard
+from zcbench.tools.libra import BINS, Choice, choose, gain, split
+
+BOARD = Path(zcbench.__file__).parent / "docs" / "board"
+
+
+def test_a_proxy_that_says_nothing_new_gains_nothing() -> None:
+    random = np.random.RandomState(0)
+    truth, known = random.randn(400), random.randn(400)
+    assert gain(truth, known, known) == 0
+    assert gain(truth, known, np.exp(known)) == 0  # only the order counts
+
+
+def test_the_accuracies_themselves_gain_all_that_is_left() -> None:
+    truth = np.arange(400.0)
+    known = np.tile(np.arange(20.0), 20)  # knows nearly nothing of the bins of the truth
+    assert gain(truth, known, truth) == pytest.approx(math.log(BINS), abs=0.01)
+
+
+def test_the_three_steps() -> None:
+    random = np.random.RandomState(1)
+    truth = random.randn(2000)
+    params = truth + random.randn(2000)
+    scores = {
+        "best": truth + 0.3 * random.randn(2000),
+        "weak": random.randn(2000),
+        "other": truth + 0.45 * random.randn(2000),
+    }
+    scores["copy"] = scores["best"] + 0.05 * random.randn(2000)  # says the same as the best, and little more
+    # Of `best`, `copy` and `other` the last has a bias beside that of the truth, `params` is only correlated.
+    found = choose(scores, truth, params)
+    assert found == Choice("best", "copy", "other")
+
+
+def test_proxies_far_below_the_best_are_taken_only_if_there_are_no_others() -> None:
+    random = np.random.RandomState(2)
+    truth = random.randn(500)
+    scores = {"a": truth, "b": random.randn(500), "c": truth + 2 * random.randn(500)}
+    assert choose(scores, truth, truth).best == "a"
+    assert set(choose(scores, truth, truth)) == {"a", "b", "c"}
+    with pytest.raises(ValueError, match="three proxies or more, got 2"):
+        choose({"a": truth, "b": truth}, truth, truth)
+
+
+def test_the_choice_reads_no_accuracy_of_the_other_half() -> None:
+    source = next(s for s in read_leaderboard(BOARD) if s[0].recipe.space == "nb_macro")
+    rows = source[1]
+    first = split(source, 0)
+    assert split(source, 0) == first
+    assert set(first.choice) <= set(rows["proxy"])
+    assert -1 <= first.libra <= 1
