@@ -14,7 +14,10 @@ import torch
 import zcbench
 from torch import nn
 from zcbench.__main__ import COMMANDS
-from zcbench.cli.parser import main_parser, parse
+from zcbench.cli.parser import main_parser, parse, settings
+from zcbench.evolution.search.asks import METHODS
+from zcbench.evolution.search.config import SearchConfig
+from zcbench.evolution.search.search import resolve_search
 from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.probe import Probe
 
@@ -124,6 +127,19 @@ def test_there_are_commands_and_a_wrong_one_is_found() -> None:
     assert len(list(commands(ROOT / "README.md"))) == 11
     with pytest.raises(zcbench.errors.ConfigError, match="proxis"):
         parse(main_parser(COMMANDS, "", only="run"), ["run", "--proxis", "snip"])
+
+
+def test_every_search_method_has_a_row_with_a_command_that_runs_it() -> None:
+    """The README leads to the table. Each command parses and is ready to run, and its method is that of the row."""
+    pytest.importorskip("bayes_opt")
+    assert "(docs/search/README.md#methods)" in (ROOT / "README.md").read_text("utf-8")
+    text = (ROOT / "docs/search/README.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| .+ \| `zcbench (search .+)` \|$", text, re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(METHODS)
+    for name, command in rows:
+        (parsed,) = parse(main_parser(COMMANDS, "", only="search"), shlex.split(command))
+        runs = resolve_search(settings(SearchConfig, parsed, workers=1)).runs
+        assert name in {run.method for run in runs}
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -76,7 +76,8 @@ def _check(config: SearchConfig, space: Space) -> None:
     check_pool(config, space)
     if not 0 < config.fraction <= 1:
         raise ConfigError(f"fraction: expected above 0 and at most 1, got {config.fraction}")
-    if not 1 <= config.top <= (most := config.pool or config.shortlist or space.size):
+    most = config.pool or config.shortlist or space.size
+    if not 1 <= config.top <= most:
         raise ConfigError(f"top: expected 1 to {most} networks, the size of the pool, got {config.top}")
 
 

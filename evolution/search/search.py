@@ -63,10 +63,12 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str], int]:
         play(plan.runs, space, task, config, plan.benchmark, scores)
     made: list[Table] = []
     notes: list[str] = []
-    if plan.benchmark is not None and (found := outcomes(plan.runs, plan.benchmark)):
+    others = [report(plan.runs, space, task, config) for report in (report_fronts, report_best)]
+    found = [] if plan.benchmark is None else outcomes(plan.runs, plan.benchmark)
+    files = {"search.json": json.dumps(recipe(plan, found), indent=1, allow_nan=False)}
+    if plan.benchmark is not None and found:
         made += tables(found, plan.benchmark, config.repeats)
-        files = {"search.csv": rows(plan.runs, plan.benchmark, config.dataset).to_csv(index=False)}
-        files["search.json"] = json.dumps(recipe(plan, found), indent=1, allow_nan=False)
+        files["search.csv"] = rows(plan.runs, plan.benchmark, config.dataset).to_csv(index=False)
         title = f"{config.space}, {plan.benchmark.test.name}, {config.repeats} repeats: mean and 95 % interval"
         if available():
             files["search.svg"] = as_figure(lines(plan.runs), plan.benchmark, title)
@@ -77,11 +79,13 @@ def search(config: SearchConfig) -> tuple[list[Table], list[str], int]:
                 files["keep.svg"] = survival_figure(kept, config.top, title)
         if ranked := agreement(plan.runs):
             made.append(agreement_table(ranked))
-        notes += [_guide(plan.benchmark, config.dataset), *_write(Path(config.out), files), _track(plan, found)]
-    for report in (report_fronts, report_best):
-        more, said = report(plan.runs, space, task, config)
+        notes.append(_guide(plan.benchmark, config.dataset))
+    for more, said in others:
         made += more
         notes += said
+    notes.append(_write(Path(config.out), files))
+    if found:
+        notes.append(_track(plan, found))
     if scores is not None:
         notes += [*scores.lacking(), f"scores: {config.results}, {scores.computed} networks scored now"]
     return made, [*filter(None, notes)], len(scores.failed) if scores is not None else 0
@@ -202,7 +206,7 @@ def _guide(benchmark: Benchmark, dataset: str) -> str:
     return f"{benchmark.validation.name} guides, {benchmark.test.name} is reported"
 
 
-def _write(out: Path, files: Mapping[str, str]) -> list[str]:
+def _write(out: Path, files: Mapping[str, str]) -> str:
     """Write files to a folder, and say where they are."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -210,7 +214,7 @@ def _write(out: Path, files: Mapping[str, str]) -> list[str]:
             write_atomically(out / name, text.encode())
     except OSError as error:
         raise ResultsError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
-    return [f"{', '.join(files)}: {out}"]
+    return f"{', '.join(files)}: {out}"
 
 
 def _track(plan: Plan, found: Sequence[Outcome]) -> str:

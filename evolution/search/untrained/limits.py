@@ -44,6 +44,11 @@ class Limits:
     most: Mapping[str, float]
     latencies: Latencies
 
+    @property
+    def names(self) -> str:
+        """The settings of the limits, as in the configuration."""
+        return ", ".join(f"{_PREFIX}{name}" for name in self.most)
+
     def size(self, network: str, name: str) -> float:
         """Return a size of a network by its name."""
         if name == LATENCY:
@@ -61,7 +66,7 @@ class Limits:
 
 
 def check_limits(config: SearchConfig, space: Space) -> None:
-    """Refuse numbers of evaluations, and spaces without mutations.
+    """Refuse wrong numbers, a population that is larger than the space, and spaces without mutations.
 
     Raises:
         ConfigError: There is a wrong number, or no network has a neighbour.
@@ -69,6 +74,10 @@ def check_limits(config: SearchConfig, space: Space) -> None:
     for name in ("evaluations", "proposals"):
         if getattr(config, name) < 1:
             raise ConfigError(f"{name}: expected 1 or more, got {getattr(config, name)}")
+    if not space.is_open and (config.population or 0) > space.size:
+        raise ConfigError(
+            f"population: expected at most {space.size} networks, as many as {space.name} has, got {config.population}"
+        )
     if aggregates := split(listed(config.proxy))[1]:
         raise ConfigError(
             f"proxy: expected one whose scores of two networks can be compared whenever they are scored, got "

@@ -60,6 +60,11 @@ def nsga2(given: Setting, *, selects: bool = True) -> Search:
         wanted = min(size, config.evaluations - len(seen))
         draws = _mutants(given, population) if selects and population else _at_random(given)
         children = tuple(_new(draws, wanted, seen, allowed))
+        if not seen and not children:
+            raise ConfigError(
+                f"{allowed.names}: expected limits that a network of {given.space.name} keeps, got none that does in "
+                f"{PATIENCE * wanted:,} random draws: choose wider limits"
+            )
         if not seen and len(children) < size:
             raise ConfigError(
                 f"population: expected at most {len(children)} networks, as many as were found that keep the limits, "

@@ -15,6 +15,8 @@ from .limits import check_limits, limits
 POPULATION = 512
 #: As long as the population has no more networks, mutants are those of the start.
 FEW = 10
+#: Number of characters of a network's text that an error shows.
+LONG = 60
 
 
 def zen(given: Setting, *, selects: bool = True) -> Search:
@@ -39,7 +41,8 @@ def zen(given: Setting, *, selects: bool = True) -> Search:
     start, size = config.start or space.start, config.population or POPULATION
     allowed = limits(config, space, given.task)
     if broken := allowed.broken(start):
-        raise ConfigError(f"{broken} of the start {start[:60]}: choose another limit, or another --start")
+        text = start if len(start) <= LONG else f"{start[:LONG]}…"
+        raise ConfigError(f"{broken} of the start {text}: choose another limit, or another --start")
     population: list[tuple[float, str]] = []
     left = config.evaluations
     while left:

@@ -40,6 +40,7 @@ def test_what_is_kept_is_trained_in_any_order(setting, space):
     ("changes", "words"),
     [
         ({"fraction": 0.0}, "fraction: expected above 0 and at most 1, got 0.0"),
+        ({"top": 0}, "top: expected 1 to 10 networks, the size of the pool, got 0"),
         ({"top": 11}, "top: expected 1 to 10 networks, the size of the pool, got 11"),
         ({"pool": 41}, "pool: expected 0 to 40"),
     ],

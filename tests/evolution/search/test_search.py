@@ -5,13 +5,17 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from zcbench.errors import ConfigError, UnknownNameError
+from zcbench.evolution.search.asks import METHODS
 from zcbench.evolution.search.search import search
 
 ALL = ["random", "best", "aging", "aging.warmup", "aging.moves", "keep"]
@@ -26,6 +30,12 @@ def printed(tables):
 
 def files(config):
     return {path.name: path.read_bytes() for path in sorted(Path(config.out).iterdir()) if path.is_file()}
+
+
+def scored(config):
+    """Return the names of the networks whose scores are in the results folder."""
+    parts = Path(config.results, "scores").rglob("[0-9]*.parquet")
+    return {name for part in parts for name in pq.ParquetFile(part).read(["architecture"])["architecture"].to_pylist()}
 
 
 def test_a_search_has_tables_rows_and_figures(config):
@@ -59,13 +69,19 @@ def test_params_finds_the_optimum_of_this_space_and_random_does_not(config):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_search_that_is_killed_again_and_again_ends_with_the_same_files(config, tmp_path, workers):
-    config = dataclasses.replace(config, method=["aging.warmup", "aging.moves"], proxy=["snip"], workers=1)
+    """Every method is in it, and the kills are at random moments of as many seconds as it takes."""
+    pytest.importorskip("bayes_opt")
+    numbers = {"budget": 14, "pool": 14, "population": None, "evaluations": 16, "proposals": 4, "iterations": 6}
+    config = dataclasses.replace(config, method=[*METHODS], proxy=["hnas.grad"], workers=1, **numbers)
+    started = time.monotonic()
     search(config)
+    took_s = time.monotonic() - started
+    assert {"search.csv", "keep.csv", "found.json", "fronts.json", "zen_hnas_grad.json"} <= files(config).keys()
     killed = dataclasses.replace(
         config, out=str(tmp_path / "other"), results=str(tmp_path / "other-results"), workers=workers
     )
     draw, kills = random.Random(workers), 0
-    while kills < 6:
+    while kills < 4:
         child = os.fork()
         if not child:
             try:
@@ -74,7 +90,7 @@ def test_a_search_that_is_killed_again_and_again_ends_with_the_same_files(config
                 os._exit(0)
             finally:
                 os._exit(1)
-        time.sleep(draw.uniform(0.1, 0.8))
+        time.sleep(draw.uniform(0.1, took_s))
         os.kill(child, signal.SIGKILL)
         kills += 1
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
@@ -103,6 +119,35 @@ def test_ray_gives_the_same_files(config, tmp_path):
     other = dataclasses.replace(config, out=str(tmp_path / "ray"), results=str(tmp_path / "ray-results"), engine="ray")
     search(other)
     assert files(other) == files(config)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `cluster`")
+@pytest.mark.slow
+def test_a_search_on_ray_that_is_killed_ends_with_the_files_of_a_local_one(config, tmp_path):
+    """The command is killed at random moments after its first score, its workers are left to Ray, and it goes on."""
+    known = {"space": "nb201", "validation": "analog-baseline", "test": "analog-baseline"}
+    numbers = {"budget": 12, "population": 11, "evaluations": 22, "proposals": 4, "repeats": 2, "batch_size": 16}
+    methods = ["best", "aging.warmup", "aging.moves", "zen", "nsga2"]
+    config = dataclasses.replace(config, method=methods, proxy=["snip"], pool=12, **known, **numbers)
+    search(config)
+    path = tmp_path / "search.json"
+    folders = {"out": str(tmp_path / "ray"), "results": str(tmp_path / "ray-results")}
+    on_ray = dataclasses.replace(config, engine="ray", workers=2, **folders)
+    path.write_text(json.dumps(dataclasses.asdict(on_ray)))
+    command = [sys.executable, "-m", "zcbench", "search", "--config", str(path)]
+    draw, before = random.Random(0), 0
+    for _ in range(2):
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None and len(scored(on_ray)) <= before:
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0, 2))
+        running.kill()
+        running.wait()
+        before = len(scored(on_ray))
+    assert before
+    _, notes, _ = search(on_ray)
+    assert files(on_ray) == files(config)
+    assert int(notes[-1].split(", ")[1].split()[0]) < len(scored(config))
 
 
 @pytest.mark.parametrize(

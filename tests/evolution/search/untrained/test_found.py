@@ -35,12 +35,16 @@ def test_the_best_network_is_printed_and_described(config: SearchConfig) -> None
     out = Path(config.out)
     assert {path.name for path in out.iterdir()} == {
         "found.json",
+        "search.json",
         *(f"{name}_params.{kind}" for name in ("zen", "zen_random") for kind in ("json", "py")),
     }
     assert notes[0] == f"network: {out / 'zen_params.json'}; its function build: {out / 'zen_params.py'}"
     description = json.loads((out / "zen_params.json").read_text())
     assert (description["space"], description["architecture"], description["task"]) == ("wide", "wide 39", "cifar10")
     assert description["found"]["score"] == description["found"]["params"] == 40 * 27 + 40 + 2 * 40 + 41 * 10
+    recipe = json.loads((out / "search.json").read_text())
+    assert (recipe["config"]["evaluations"], recipe["outcomes"], recipe["test"]) == (400, [], None)
+    assert recipe["scores"]["params"]["batch_size"] == 2
     records = json.loads((out / "found.json").read_text())
     assert [(record["search"], record["repeat"]) for record in records] == [
         (name, repeat) for name in ("zen params", "zen.random params") for repeat in range(3)

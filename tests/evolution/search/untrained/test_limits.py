@@ -49,6 +49,12 @@ def test_wrong_searches_are_refused_on_one_line() -> None:
     for name in ("evaluations", "proposals"):
         with pytest.raises(ConfigError, match=f"^{name}: expected 1 or more, got 0$"):
             check_limits(dataclasses.replace(SearchConfig(), **{name: 0}), space)
+    many = SearchConfig(population=15_626)
+    with pytest.raises(
+        ConfigError, match=r"^population: expected at most 15625 networks, as many as nb201 has, got 15626$"
+    ):
+        check_limits(many, space)
+    check_limits(many, SPACES["zen"](None))  # it has no end
     with pytest.raises(ConfigError, match=r"^space: expected one with mutations of a network, got nb101$"):
         check_limits(SearchConfig(), SPACES["nb101"](None))
     with pytest.raises(ConfigError, match=r"^proxy: expected one whose scores .*, got az_nas, which ranks a pool$"):

@@ -88,6 +88,13 @@ def test_impossible_populations_are_refused_on_one_line() -> None:
     ):
         played(SearchConfig(objective="depth"), "nsga2")
     with pytest.raises(
-        ConfigError, match=r"^population: expected at most 0 networks, as many as were found that keep the"
+        ConfigError,
+        match=r"^max_params, max_macs: expected limits that a network of nb201 keeps, got none that does in 1",
     ):
-        played(SearchConfig(evaluations=5, population=5, max_macs=1), "nsga2")
+        played(SearchConfig(evaluations=5, population=5, max_params=10**7, max_macs=1), "nsga2")
+    # These limits leave the networks of 3 operations on 6 edges, of which fewer than 729 are drawn.
+    macs = SPACE.macs("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|", TASK)
+    with pytest.raises(
+        ConfigError, match=r"^population: expected at most \d{1,3} networks, as many as were found that keep the"
+    ):
+        played(SearchConfig(evaluations=900, population=900, max_macs=macs), "nsga2")
