@@ -81,6 +81,7 @@ class Program:
         text: The program.
         tree: Name of the root, followed by the trees of its arguments.
         reads: What each terminal is, by its name.
+        operations: What each operation computes, by its name; empty for a program over scores.
         higher: Whether a higher score is better.
         fitted: Kendall's tau-b on the networks that it was evolved on, by their name.
     """
@@ -90,6 +91,7 @@ class Program:
     text: str
     tree: Sequence[Any]
     reads: Mapping[str, str]
+    operations: Mapping[str, str]
     higher: bool
     fitted: Mapping[str, float]
 

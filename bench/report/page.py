@@ -21,7 +21,7 @@ from ..stats.places import Place
 from .beside import NOTHING, Beside, Search
 from .charts import chart
 from .figures import Drawing, inline
-from .marks import Marks, marks
+from .marks import SPACES, Marks, marks
 from .numbers import interval, milliseconds, null_if_not_finite, number, percent, significant
 from .published import Published, published
 
@@ -157,6 +157,7 @@ def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]], beside: B
         marks={name: marks(name) for name in names},
         proxies=_filtered(made.overall),
         trace=TRACE,
+        spaces={name: SPACES[name][0] for name in sorted(spaces) if name in SPACES},
         searches=beside.searches,
         drawn=[_lines(search) for search in beside.searches],
         programs=beside.programs,

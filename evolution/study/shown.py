@@ -10,6 +10,7 @@ from typing import Any
 from ...bench.report.beside import Program as Shown
 from ...errors import ProgramError
 from ..engine.pools import CONSTANTS
+from ..language.primitives import PRIMITIVES
 from ..language.programs import Program
 from .found import read as read_found
 
@@ -60,9 +61,15 @@ def read(path: Path) -> Shown:
         found.program,
         nested(program),
         {name: words(name) for name in terminals},
+        operations(program) if found.over == "statistics" else {},
         found.direction == "higher",
         {str(ground): float(tau) for ground, tau in fitted.items()},
     )
+
+
+def operations(program: Program) -> dict[str, str]:
+    """Return what each operation of a program over statistics computes, from the root on."""
+    return {node.name: PRIMITIVES[node.name].summary for node in program.nodes() if node.args}
 
 
 def nested(program: Program) -> list[Any]:

@@ -48,6 +48,9 @@ const charts = (() => {
     return { svg, px, py, name, edge };
   }
 
+  /** Return the width of a chart that fills what holds it, so that its words have one size everywhere. */
+  const room = (figure) => Math.min(860, Math.max(300, figure.parentElement.clientWidth || window.innerWidth - 60));
+
   /** Return about five round numbers from low to high. */
   function round(low, high) {
     const rough = (high - low || 1) / 4;
@@ -141,7 +144,7 @@ const charts = (() => {
     const [left, right] = [Math.min(...points.map(cost)) - 0.1, Math.max(...points.map(cost)) + 0.25];
     const powers = [];
     for (let k = Math.ceil(left); k <= right; k += 1) powers.push([k, `${10 ** k} ms`]);
-    const width = 860;
+    const width = room(figure);
     const { svg, px, py, name } = frame(width, 340, {
       x: [left, right], y: way > 0 ? span : span.reverse(), xs: powers, axis,
       ys: round(...ends).map((v) => [v, short(v, digits)]),
@@ -194,16 +197,18 @@ const charts = (() => {
     // The first networks of a search say nothing about its end, and would flatten it.
     const low = Math.min(...all.methods.map((m) => m.curve[Math.floor(m.curve.length / 2)][0]));
     const pad = 0.06 * (all.optimum - low || 1);
-    const ticks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000].filter((v) => v <= most);
-    const { svg, px, py, name, edge } = frame(860, 360, {
+    const ticks = [1, 3, 10, 30, 100, 300, 1000, 3000, 10000].filter((v) => v <= most);
+    const width = room(figure);
+    const { svg, px, py, name, edge } = frame(width, 360, {
       x: [0, Math.log10(Math.max(most, 2))], y: [low - pad, all.optimum + pad], axis: 'test accuracy, %',
       xs: ticks.map((v) => [Math.log10(v), String(v)]), ys: round(low, all.optimum).map((v) => [v, plain4(v)]),
       label: `test accuracy against trainings; the table below has the ends of all ${all.methods.length} lines`,
     });
     const id = `clip-${[...document.querySelectorAll('[data-draw=search]')].indexOf(figure)}`;
     const inner = make('g', { 'clip-path': `url(#${id})` });
-    svg.append(make('clipPath', { id }, make('rect', { x: edge.left, y: edge.top, width: 860, height: 360 - edge.top - edge.bottom })), inner);
-    inner.append(make('path', { d: `M${edge.left} ${py(all.optimum)}H850`, class: 'optimum' }));
+    const inside = { x: edge.left, y: edge.top, width, height: 360 - edge.top - edge.bottom };
+    svg.append(make('clipPath', { id }, make('rect', inside)), inner);
+    inner.append(make('path', { d: `M${edge.left} ${py(all.optimum)}H${width - edge.right}`, class: 'optimum' }));
     const at = (m, k, part) => `${px(Math.log10(m.steps[k])).toFixed(1)} ${py(m.curve[k][part]).toFixed(1)}`;
     const groups = all.methods.map((m, i) => {
       const places = m.steps.map((_, k) => k);
@@ -239,9 +244,9 @@ const charts = (() => {
     const lines = [];
     const [level, gap] = [46, 16];
     let right = 4;
-    let depthest = 0;
+    let deepest = 0;
     function visit([name, ...below], depth) {
-      depthest = Math.max(depthest, depth);
+      deepest = Math.max(deepest, depth);
       const wide = 7 * name.length + 16;
       let x;
       if (below.length) {
@@ -260,7 +265,7 @@ const charts = (() => {
       return x;
     }
     visit(root, 0);
-    const [width, height] = [right, depthest * level + 32];
+    const [width, height] = [right, deepest * level + 32];
     figure.prepend(make('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',
       'aria-label': figure.querySelector('code').textContent }, make('path', { d: lines.join(''), class: 'grid' }), ...marks));
   }

@@ -60,5 +60,5 @@ def test_a_torn_file_is_named(tmp_path: Path, text: str, said: str) -> None:
 def test_a_search_and_a_program_are_plain() -> None:
     """Nothing of them needs the rooms that wrote them."""
     method = Reached("random", 2, 1, 0, (1.0, NAN, NAN), (NAN,) * 3, NAN, (1,), ((1.0, NAN, NAN),))
-    made = Beside((), (Search("t", 2.0, (), (method,)),), (Program("p", "t", "x", ["x"], {}, True, {}),))
+    made = Beside((), (Search("t", 2.0, (), (method,)),), (Program("p", "t", "x", ["x"], {}, {}, True, {}),))
     assert json.loads(json.dumps(made.document(), allow_nan=False))["searches"][0]["methods"][0]["gain"] == [None] * 3

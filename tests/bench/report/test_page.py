@@ -147,7 +147,9 @@ def test_what_stands_beside_is_on_the_page(leaderboard: Leaderboard, beside: Bes
 
 
 def test_a_hostile_program_stays_text(leaderboard: Leaderboard, beside: Beside) -> None:
-    hostile = beside.programs[0].__class__(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, True, {HOSTILE: 0})
+    hostile = beside.programs[0].__class__(
+        HOSTILE, HOSTILE, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}, True, {HOSTILE: 0}
+    )
     search = beside.searches[0].__class__(HOSTILE, 1, (HOSTILE,), ())
     made = page(leaderboard, {}, Beside(searches=(search,), programs=(hostile,)))
     assert "<script>alert" not in made

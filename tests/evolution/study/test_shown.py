@@ -19,6 +19,8 @@ def test_a_program_is_named_by_what_it_reads(tmp_path: Path) -> None:
     assert found.title == "add of T2_P and T3"
     assert found.tree == ["add", ["abs", ["T2_P"]], ["mul", ["T3"], ["T2_P"]]]
     assert found.reads["T2_P"] == "the input of the convolution, as it changes when the images are perturbed"
+    assert list(found.operations) == ["add", "abs", "mul"]
+    assert found.operations["add"] == "A + B."
     assert (found.higher, found.fitted) == (False, {"a": -0.5})
 
 
