@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jsonargparse import Namespace
 
@@ -13,6 +15,9 @@ from ..bench.study.config import listed
 from ..errors import ConfigError
 from .parser import Parser, add_shared
 from .terminal import waiting
+
+if TYPE_CHECKING:
+    from ..bench.report.beside import Beside
 
 #: The file by which a leaderboard and an entry are known.
 BOARDS = "boards.json"
@@ -45,6 +50,19 @@ def arguments(parser: Parser) -> None:
         default=[],
         help="Folders that zcbench enter wrote, or a folder of such folders. Their proxies are added.",
     )
+    parser.add_argument("--since", help="The folder of a former version of the leaderboard; what changed is shown.")
+    parser.add_argument(
+        "--searches",
+        type=list[str] | str,
+        default=[],
+        help="Folders that zcbench search wrote. What the searches found is shown on the page.",
+    )
+    parser.add_argument(
+        "--programs",
+        type=list[str] | str,
+        default=[],
+        help="Program files that zcbench evolve wrote, or folders of them. The programs are shown on the page.",
+    )
     add_shared(parser, "data")
     parser.add_argument("--json", action="store_true", help="Print the boards, or with --verify the faults, as JSON.")
 
@@ -65,7 +83,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         result = f"{len(faults)} faults" if faults else "every number follows from the scores"
         print(f"{out}: {result}", file=sys.stderr)
         return 1 if faults else 0
-    made = write(Path(given.results), out, _entries(given.entries))
+    made = write(Path(given.results), out, _entries(given.entries), _beside(given))
     if given.json:
         print(json.dumps(as_records(made), indent=1, allow_nan=False))
     else:
@@ -89,6 +107,28 @@ def _entries(named: list[str] | str) -> list[Path]:
             raise ConfigError(f"entries: expected a folder that zcbench enter wrote, got {folder}")
         found += own
     return found
+
+
+def _beside(given: Namespace) -> Beside:
+    """Return what the leaderboard shows beside its scores.
+
+    Raises:
+        ZcbenchError: A folder or a file is not what the option expects.
+    """
+    from ..bench.report.beside import Beside
+    from ..bench.results.published.changes import former
+
+    searches, programs = listed(given.searches), listed(given.programs)
+    shown = Beside(former=tuple(former(Path(given.since)))) if given.since else Beside()
+    if searches:
+        from ..evolution.search.shown import read
+
+        shown = replace(shown, searches=tuple(read(Path(folder)) for folder in searches))
+    if programs:
+        from ..evolution.study.shown import programs as read_programs
+
+        shown = replace(shown, programs=tuple(read_programs(map(Path, programs))))
+    return shown
 
 
 def _recompute(given: Namespace, out: Path) -> int:

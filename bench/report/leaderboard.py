@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from ..results.pairs import across
 from ..results.panel import union
 from ..results.published.sources import Source, read, read_leaderboard, with_entries, write_scores
 from ..results.standing import Standing, stand
+from . import beside as besides
 from . import figures
 from .ablation import as_markdown as ablation_as_markdown
+from .beside import BESIDE, NOTHING, Beside
 from .numbers import null_if_not_finite
 from .page import page
-from .table import as_csv, as_markdown
+from .table import as_csv, as_markdown, changes_as_markdown
 
 _FIGURES = "figures"
 #: Tables that the folder may have; a table without rows is not written.
@@ -38,29 +41,35 @@ _TABLES = (
     "ablation.csv",
     "seeds.csv",
     "trends.csv",
+    "changes.csv",
+    "searches.csv",
+    "programs.csv",
 )
-_TEXTS = ("leaderboard.md", "ablation.md", "index.html")
+_TEXTS = ("leaderboard.md", "ablation.md", "index.html", BESIDE)
 
 
-def write(results: Path, out: Path, entries: Sequence[Path] = ()) -> list[Standing]:
+def write(results: Path, out: Path, entries: Sequence[Path] = (), beside: Beside = NOTHING) -> list[Standing]:
     """Rank the boards of a results folder, and write tables, a page, figures, and the scores behind them.
 
-    `results` may be a leaderboard too, which holds its scores. The proxies of entries are added to its boards.
+    `results` may be a leaderboard too, which holds its scores. The proxies of entries are added to its boards, and what
+    it shows beside its scores is kept where `beside` has nothing.
 
     Always written: `index.html`, `leaderboard.md`, `overview.csv`, `leaderboard.csv`, `curves.csv`, `differences.csv`
     and `agreement.csv`. Written where boards share networks: `transfer.csv`. Written where a study has several seeds or
-    batch sizes: `ablation.csv`, `ablation.md`, `seeds.csv` and `trends.csv`. Written if matplotlib is installed:
-    `figures/`. `verify` makes the tables again from `scores.parquet` and `boards.json`. Equal scores give equal bytes.
+    batch sizes: `ablation.csv`, `ablation.md`, `seeds.csv` and `trends.csv`. Written for what stands beside the scores:
+    `beside.json`, `changes.csv`, `searches.csv` and `programs.csv`. Written if matplotlib is installed: `figures/`.
+    `verify` makes the tables again from `scores.parquet` and `boards.json`. Equal scores give equal bytes.
     Files of an earlier call that this call does not write are removed.
 
     Raises:
         ResultsError: Scores are missing, or a folder cannot be read or written.
     """
     sources = with_entries(read(results), entries)
+    beside = beside.over(besides.read(results))
     made = _rank(sources)
     texts = {
-        **_tables(made),
-        **_documents(made, drawn=figures.available()),
+        **_tables(made, beside),
+        **_documents(made, beside, drawn=figures.available()),
     }
     try:
         (out / _FIGURES if any(name.startswith(_FIGURES) for name in texts) else out).mkdir(parents=True, exist_ok=True)
@@ -85,16 +94,19 @@ def as_records(standings: Sequence[Standing]) -> list[dict[str, Any]]:
     return records
 
 
-def _documents(made: Leaderboard, *, drawn: bool) -> dict[str, str]:
-    """Return what people read: the page, Markdown and figures, by name."""
+def _documents(made: Leaderboard, beside: Beside, *, drawn: bool) -> dict[str, str]:
+    """Return what is no table: the page, Markdown, figures, and what stands beside the scores, by name."""
     drawings = figures.draw(made) if drawn else {}
+    rankings = as_markdown([r for s in made.standings for r in s.rankings])
     texts = {
-        "leaderboard.md": as_markdown([r for s in made.standings for r in s.rankings]),
-        "index.html": page(made, drawings),
+        "leaderboard.md": rankings + changes_as_markdown(beside.changes(made.standings)),
+        "index.html": page(made, drawings, beside),
         **{f"{_FIGURES}/{d.name}.svg": d.svg for own in drawings.values() for d in own},
     }
     if made.ablations:
         texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
+    if beside != NOTHING:
+        texts[BESIDE] = json.dumps(beside.document(), allow_nan=False) + "\n"
     return texts
 
 
@@ -111,8 +123,9 @@ def verify(folder: Path) -> list[str]:
     sources = read_leaderboard(folder)
     written = {name: (folder / name).read_text("utf-8") for name in _TABLES if (folder / name).exists()}
     rows = pd.concat([rows for _, rows in sources], ignore_index=True)
+    beside = besides.read(folder)
     made = _rank(sources)
-    expected = _tables(made)
+    expected = _tables(made, beside)
     faults: list[str] = []
     for name in _TABLES:
         if name in written and name in expected:
@@ -121,7 +134,7 @@ def verify(folder: Path) -> list[str]:
             faults.append(f"{name} exists, but the scores give no such table")
         elif name in expected:
             faults.append(f"{name} is missing, but the scores give such a table")
-    faults += _differing(folder, made)
+    faults += _differing(folder, made, beside)
     return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
 
@@ -139,7 +152,7 @@ def _rank(sources: Sequence[Source]) -> Leaderboard:
     return Leaderboard(standings, overview(standings), ablations, agreements, transfers)
 
 
-def _tables(made: Leaderboard) -> dict[str, str]:
+def _tables(made: Leaderboard, beside: Beside) -> dict[str, str]:
     """Return the tables that have rows, by name."""
     records: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
     records["overview.csv"] = [row.flat() for row in made.overall]
@@ -173,6 +186,9 @@ def _tables(made: Leaderboard) -> dict[str, str]:
         records["differences.csv"] += [
             who | {"kind": "batch sizes", "batch_size": ""} | row.flat() for row in a.differences
         ]
+    records["changes.csv"] = [change.flat() for change in beside.changes(made.standings)]
+    records["searches.csv"] = [row for search in beside.searches for row in search.flat()]
+    records["programs.csv"] = [program.flat() for program in beside.programs]
     return {name: as_csv(of) for name, of in records.items() if of}
 
 
@@ -186,13 +202,13 @@ def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
             yield path
 
 
-def _differing(folder: Path, made: Leaderboard) -> Iterator[str]:
+def _differing(folder: Path, made: Leaderboard, beside: Beside) -> Iterator[str]:
     """Yield the documents and figures that are not what the scores give."""
     drawn = any(figures.is_ours(path.read_text("utf-8", errors="replace")) for path in _drawings(folder))
     if drawn and not figures.available():
         yield 'the page and the figures cannot be made again without matplotlib: pip install "zcbench[report]"'
         return
-    expected = _documents(made, drawn=drawn)
+    expected = _documents(made, beside, drawn=drawn)
     for name, text in expected.items():
         if not (folder / name).exists():
             yield f"{name} is missing, but the scores give such a file"

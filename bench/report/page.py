@@ -18,10 +18,11 @@ from ..results.standing import BASELINES, Standing
 from ..stats.conditional import Conditional
 from ..stats.correlation import Coefficients, Correlation
 from ..stats.places import Place
+from .beside import NOTHING, Beside, Search
 from .charts import chart
 from .figures import Drawing, inline
-from .marks import Marks, marks
-from .numbers import interval, milliseconds, number, percent, significant
+from .marks import SPACES, Marks, marks
+from .numbers import interval, milliseconds, null_if_not_finite, number, percent, significant
 from .published import Published, published
 
 C = TypeVar("C", bound=Coefficients)
@@ -127,12 +128,13 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]]) -> str:
+def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]], beside: Beside = NOTHING) -> str:
     """Return the page as HTML; equal boards give equal bytes.
 
     Args:
         made: All results of the boards.
         drawings: Figures by the id of board or ablation; empty without matplotlib.
+        beside: What is shown beside the scores.
     """
     boards = {standing.board.id for standing in made.standings}
     sections = [_section(standing) for standing in made.standings]
@@ -155,6 +157,13 @@ def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]]) -> str:
         marks={name: marks(name) for name in names},
         proxies=_filtered(made.overall),
         trace=TRACE,
+        spaces={name: SPACES[name][0] for name in sorted(spaces) if name in SPACES},
+        searches=beside.searches,
+        drawn=[_lines(search) for search in beside.searches],
+        programs=beside.programs,
+        evolved=_evolved(made.standings, {program.name for program in beside.programs}),
+        compared=bool(beside.former),
+        changes=beside.changes(made.standings),
     )
 
 
@@ -223,7 +232,7 @@ def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] 
 
 
 def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:
-    """Return what the filters ask of every proxy."""
+    """Return what the filters ask of every proxy, and what the chart of costs draws."""
     most = max((len(of.cells) for of in overall), default=0)
     found: dict[str, dict[str, object]] = {}
     for of in overall:
@@ -232,9 +241,32 @@ def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:
             "family": known.family,
             "data": known.data,
             "ms": None if math.isnan(of.ms) else round(of.ms, 3),
+            "rank": None if math.isnan(of.mean_rank) else round(of.mean_rank, 1),
+            "lowest": None if math.isnan(of.lowest_tau) else round(of.lowest_tau, 3),
             "complete": len(of.cells) == most,
         }
     return found
+
+
+def _evolved(standings: Sequence[Standing], names: Collection[str]) -> dict[str, list[tuple[Board, Correlation]]]:
+    """Return how some proxies rank on every board that has them, in the direction that each claims."""
+    found: dict[str, list[tuple[Board, Correlation]]] = {}
+    for standing in standings:
+        for r in standing.rankings:
+            if r.proxy in names:
+                correlation = claimed(r.correlation, 1 if r.higher_is_better else -1)
+                found.setdefault(r.proxy, []).append((standing.board, correlation))
+    return found
+
+
+def _lines(search: Search) -> dict[str, object]:
+    """Return the numbers that the chart of a search draws, for JSON."""
+    methods = [
+        {"name": of.name, "steps": of.steps, "curve": [[round(value, 4) for value in point] for point in of.curve]}
+        for of in search.methods
+    ]
+    drawn: dict[str, object] = null_if_not_finite({"optimum": search.optimum, "methods": methods})
+    return drawn
 
 
 def _facts(board: Board) -> list[str]:

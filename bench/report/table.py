@@ -13,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ..results.published.changes import Change
 from ..results.ranking import Ranking
 from .numbers import Style, estimate, milliseconds, null_if_not_finite, number, percent
 from .published import published
@@ -23,6 +24,10 @@ _HEAD = """\
 | space | data set | accuracy | proxy | networks | batch | Spearman ρ [95 %] | Kendall τ [95 %] | cover | published ρ \
 | τ | networks, source |
 | --- | --- | --- | --- | --: | --: | --- | --- | --: | --: | --: | --- |
+"""
+_CHANGES = """\
+| board | proxy | what | τ before [95 %] | τ now [95 %] | change | networks before | now | version before | now |
+| --- | --- | --- | --- | --- | --: | --: | --: | --: | --: |
 """
 
 
@@ -94,6 +99,18 @@ def as_markdown(rankings: Sequence[Ranking]) -> str:
             )
         )
     return markdown(_HEAD, rows)
+
+
+def changes_as_markdown(changes: Sequence[Change]) -> str:
+    """Write what changed since a former version under a heading of its own; nothing if nothing changed."""
+    rows = []
+    for change in changes:
+        both = change.before, change.now
+        taus = [estimate(of.tau, of.tau_low, of.tau_high, **_ALIGNED) if of else "" for of in both]
+        counts = [getattr(of, name) if of else "" for name in ("networks", "version") for of in both]
+        size = number(change.size, sign="+")
+        rows.append((change.row.title, change.row.proxy, change.what, *taus, size, *counts))
+    return "\n## What changed since the former version\n\n" + markdown(_CHANGES, rows) if rows else ""
 
 
 def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:

@@ -209,6 +209,7 @@ function read() {
 
 addEventListener('resize', fit);
 addEventListener('hashchange', () => {
-  if (location.hash !== '#data') read();
+  if (location.hash === '' || location.hash.includes('=')) read();
 });
+charts.page();
 read();

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from zcbench.bench.report.beside import Beside, Program, Reached, Search
 from zcbench.bench.results.board import Board
 from zcbench.bench.results.overview import Leaderboard, overview
 from zcbench.bench.results.pairs import across
+from zcbench.bench.results.published.changes import of_standings
 from zcbench.bench.results.standing import Standing, stand
 from zcbench.bench.study.recipe import Recipe, Work
 
@@ -62,3 +67,25 @@ def leaderboard() -> Leaderboard:
     made = [standing("nb201", 0), standing("nb101", 1, without="naswot"), standing("nds_darts", 2, seeds=(0, 1))]
     found = across([(s.board, s.sample) for s in made])
     return Leaderboard(made, overview(made), [s.ablation for s in made if s.ablation], *found)
+
+
+@pytest.fixture(scope="session")
+def beside(leaderboard: Leaderboard) -> Beside:
+    """A former version without `mine`, in which `zen` had a tau lower by .125; a search; two programs."""
+    rows = [row for row in of_standings(leaderboard.standings) if row.proxy != "mine"]
+    former = [dataclasses.replace(row, tau=row.tau - 0.125) if row.proxy == "zen" else row for row in rows]
+    nothing = (math.nan,) * 3
+    methods = (
+        Reached("random", 20, 100, 0, (93.5, 93.0, 94.0), nothing, math.nan, (1, 10, 100),
+                ((90.0, 89.0, 91.0), (92.0, 91.5, 92.5), (93.5, 93.0, 94.0))),
+        Reached("aging.warmup zen", 20, 100, 200, (94.0, 93.8, 94.2), (0.5, 0.1, 0.9), 15.5, (1, 10, 100),
+                ((92.0, 91.0, 93.0), (93.0, 92.5, 93.5), (94.0, 93.8, 94.2))),
+    )  # fmt: skip
+    program = Program(
+        "mine", "exp of T1_D and T3", "exp(add(T1_D, T3))", ["exp", ["add", ["T1_D"], ["T3"]]],
+        {"T1_D": "the input of the ReLU, on images", "T3": "the weight of the convolution"},
+        {"exp": "exp(A)."}, True, {"nb201": 0.6},
+    )  # fmt: skip
+    other = dataclasses.replace(program, name="evolved-1", title="abs of T3", text="abs(T3)", tree=["abs", ["T3"]])
+    search = Search("nb201 on cifar10, test", 94.4, ("20 repeats", "valid guides"), methods)
+    return Beside(tuple(former), (search,), (program, other))

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import zcbench
 from rich.console import Console
 from scipy import stats
 from zcbench.__main__ import main
@@ -326,6 +327,72 @@ def test_the_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["leaderboard", "--out", str(tmp_path / "none"), "--verify"]) == 2
     assert main(["leaderboard", "--results", str(tmp_path / "none"), "--out", out]) == 2
     assert "hold no runs" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_what_changed_since_a_former_version_is_written_and_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    made(tmp_path / "r", {"exact": lambda truth, seed, size: truth, "odd": noisy})
+    assert main(["leaderboard", "--results", str(tmp_path / "r"), "--out", out]) == 0
+    assert not (tmp_path / "out" / "changes.csv").exists()
+    # The former version is in the folder that is written, and nothing has changed.
+    assert main(["leaderboard", "--results", str(tmp_path / "r"), "--out", out, "--since", out]) == 0
+    assert not (tmp_path / "out" / "changes.csv").exists()
+    assert "Nothing: every row is as it was." in (tmp_path / "out" / "index.html").read_text()
+    made(tmp_path / "new", {"exact": lambda truth, seed, size: -truth, "fresh": noisy}, versions={"exact": 2})
+    assert main(["leaderboard", "--results", str(tmp_path / "new"), "--out", out, "--since", out]) == 0
+    found = table(tmp_path / "out", "changes")
+    assert found["proxy"].tolist() == ["exact", "fresh", "odd"]
+    assert found["what"].tolist() == ["version", "new", "gone"]
+    assert found.loc[0, ["tau_before", "tau_now", "change"]].astype(float).tolist() == [1.0, -1.0, -2.0]
+    text = (tmp_path / "out" / "leaderboard.md").read_text()
+    assert "## What changed since the former version" in text
+    assert "| exact | version | 1.000 [ 1.00 1.00] | -1.000 [-1.00 -1.00] | -2.000 | 30 | 30 | 1 | 2 |" in text
+    assert verify(tmp_path / "out") == []
+    # A leaderboard that is made of another keeps what stands beside its scores.
+    assert main(["leaderboard", "--results", out, "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "changes.csv").read_bytes() == (tmp_path / "out" / "changes.csv").read_bytes()
+    (tmp_path / "out" / "changes.csv").write_text((tmp_path / "out" / "changes.csv").read_text().replace("gone", "new"))
+    assert [fault.split(",")[0] for fault in verify(tmp_path / "out")] == ["changes.csv"]
+    # Without a former version, what it gave is removed.
+    assert main(["leaderboard", "--results", str(tmp_path / "new"), "--out", out]) == 0
+    assert not (tmp_path / "out" / "changes.csv").exists()
+    assert not (tmp_path / "out" / "beside.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--since", "expected a folder that zcbench leaderboard wrote, got "),
+        ("--searches", "expected a folder with the search.csv and search.json of zcbench search, got "),
+        ("--programs", "expected a folder with program files of zcbench evolve, got "),
+    ],
+)
+def test_what_cannot_stand_beside_the_scores_is_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, said: str
+) -> None:
+    assert (
+        main(["leaderboard", "--results", str(tmp_path / "r"), "--out", str(tmp_path / "o"), option, str(tmp_path)])
+        == 2
+    )
+    error = capsys.readouterr().err.strip()
+    assert said in error
+    assert "\n" not in error
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_program_is_shown_with_its_rows(tmp_path: Path) -> None:
+    program = Path(zcbench.__file__).parent / "docs" / "evolution" / "nb201" / "evolved-a2d1cd.json"
+    made(tmp_path / "r", {"evolved-a2d1cd": lambda truth, seed, size: truth})
+    out = tmp_path / "out"
+    assert main(["leaderboard", "--results", str(tmp_path / "r"), "--out", str(out), "--programs", str(program)]) == 0
+    text = (out / "index.html").read_text()
+    assert "<b>1.000</b> [1.00 1.00], 30 networks" in text
+    assert table(out, "programs")["program"].tolist() == ["evolved-a2d1cd"]
+    assert verify(out) == []
 
 
 def test_seeds_and_batch_sizes_are_an_ablation(tmp_path: Path) -> None:

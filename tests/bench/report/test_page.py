@@ -3,10 +3,12 @@ from __future__ import annotations
 import jinja2
 import pytest
 from zcbench.bench.report import page as report
+from zcbench.bench.report.beside import Beside
 from zcbench.bench.report.marks import marks
 from zcbench.bench.report.numbers import number
 from zcbench.bench.report.page import claimed, environment, page
 from zcbench.bench.results.overview import Leaderboard, overview
+from zcbench.bench.results.published.changes import of_standings
 from zcbench.bench.stats.conditional import Conditional
 
 HOSTILE = """"><script>alert('x')</script>&"""
@@ -101,7 +103,7 @@ def test_the_page_says_what_holds(leaderboard: Leaderboard) -> None:
     made = page(leaderboard, {})
     first = leaderboard.standings[0]
     assert first.ceiling
-    assert f"a ρ above <b>{number(first.ceiling.rho)}</b>" in made
+    assert f"a Spearman's ρ above <b>{number(first.ceiling.rho)}</b>" in made
     # The batch of a baseline, and the cost of noise, are nothing that a reader should see.
     assert '<td class="c-batch">0</td>' not in made
     assert "A proxy that is not part of zcbench." in made
@@ -124,3 +126,30 @@ def test_one_board_has_no_overview(leaderboard: Leaderboard) -> None:
     made = page(Leaderboard([standing], overview([standing]), [], [], []), {})
     assert 'id="t-overview"' not in made
     assert "<b>synflow</b> ranks best, with a Kendall's τ of " in made
+
+
+def test_what_is_not_given_has_no_section(leaderboard: Leaderboard) -> None:
+    made = page(leaderboard, {})
+    assert not [name for name in ("changes", "searches", "programs") if f'id="{name}"' in made]
+    same = Beside(former=tuple(of_standings(leaderboard.standings)))
+    assert "Nothing: every row is as it was." in page(leaderboard, {}, same)
+
+
+def test_what_stands_beside_is_on_the_page(leaderboard: Leaderboard, beside: Beside) -> None:
+    made = page(leaderboard, {}, beside)
+    assert made == page(leaderboard, {}, beside)
+    assert "http" not in made.replace(NAMESPACE, "")
+    # zen on three boards; mine is new on three.
+    assert "Of the rows of all boards, 3 changed, 3 are new, and 0 are gone." in made
+    assert "The largest change of Kendall's τ is that of <b>zen</b> on " in made
+    assert "94.00 [93.80 94.20]" in made
+    assert "15.5 of 20" in made
+
+
+def test_a_hostile_program_stays_text(leaderboard: Leaderboard, beside: Beside) -> None:
+    hostile = beside.programs[0].__class__(
+        HOSTILE, HOSTILE, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}, True, {HOSTILE: 0}
+    )
+    search = beside.searches[0].__class__(HOSTILE, 1, (HOSTILE,), ())
+    made = page(leaderboard, {}, Beside(searches=(search,), programs=(hostile,)))
+    assert "<script>alert" not in made

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from zcbench.bench.report.beside import Beside
 from zcbench.bench.report.page import page
 from zcbench.bench.results.overview import Leaderboard
 
@@ -27,9 +28,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def address(leaderboard: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> str:
+def address(leaderboard: Leaderboard, beside: Beside, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(page(leaderboard, {}), "utf-8")
+    path.write_text(page(leaderboard, {}, beside), "utf-8")
     return path.as_uri()
 
 
@@ -200,6 +201,50 @@ def test_charts_of_a_board_can_be_pointed_at(reader: Reader, ids: list[str]) -> 
     reader.tab.keyboard.press("ArrowRight")
     assert said.inner_text() != before
     assert " and " not in said.inner_text()
+
+
+def test_costs_over_all_boards_can_be_pointed_at(reader: Reader) -> None:
+    points = reader.tab.locator("#overview .pareto circle")
+    # Every proxy on all boards but random; naswot is not on all.
+    assert points.count() == 8
+    assert "mean rank" in (points.first.text_content() or "")
+    assert "synflow" in reader.tab.locator("#overview .pareto .name").all_text_contents()
+
+
+def test_one_method_of_a_search_can_be_looked_at_alone(reader: Reader) -> None:
+    search = reader.tab.locator(".search")
+    assert search.locator(".curve").count() == search.locator(".band").count() == 2
+    search.locator("tr[data-line='1']").hover()
+    assert search.locator("g.faint").count() == 1
+    assert "random: 93.5 after 100 trainings" in (search.locator("g.faint").text_content() or "")
+    reader.tab.mouse.move(0, 0)
+    assert search.locator("g.faint").count() == 0
+    search.locator("th button", has_text="gain").first.click()
+    assert search.locator("tbody tr").first.get_attribute("data-line") == "1"
+
+
+def test_a_program_is_named_by_what_it_reads(reader: Reader) -> None:
+    program = reader.tab.locator("#program-mine")
+    assert program.locator("summary").inner_text().startswith("exp of T1_D and T3")
+    assert program.locator(".node").count() == 4
+    assert program.locator(".leaf").all_text_contents() == ["T1_D", "T3"]
+    assert program.locator("dl").inner_text().count("on the board ") == 3
+    reader.tab.locator("#program-evolved-1 summary").press("Enter")
+    assert "on no board of this page" in reader.tab.locator("#program-evolved-1 dl").inner_text()
+
+
+def test_what_changed_can_be_sorted_and_has_an_address(reader: Reader) -> None:
+    reader.tab.locator("#controls [name=q]").fill("zen")
+    reader.tab.locator("header a", has_text="What changed").click()
+    rows = reader.tab.locator("#changes tbody tr")
+    assert reader.tab.locator("#changes").is_visible()
+    assert rows.count() == 6
+    assert rows.first.locator("td").all_inner_texts()[1:3] == ["zen", "scores"]
+    assert rows.first.locator("td").nth(5).inner_text() == "+.125"
+    reader.tab.locator("#changes th button", has_text="what").click()
+    assert rows.first.locator("td").nth(2).inner_text() == "new"
+    # The filter is kept, although the address names a place.
+    assert set(reader.visible()) == {"zen", "params", "macs", "random"}
 
 
 def test_rows_are_one_line_and_nothing_is_wider_than_a_phone(browser: Any, address: str, ids: list[str]) -> None:
