@@ -18,6 +18,7 @@ import sys
 from ..proxies import AGGREGATES, PROXIES, Proxy
 from ..proxies.aggregate import Aggregate
 from ..proxies.registry import COSTS, Card, passes
+from .site import mathml
 
 HEAD = """# Proxies
 
@@ -61,12 +62,9 @@ def formulas() -> str:
     Raises:
         ImportError: latex2mathml is not installed.
     """
-    from latex2mathml.converter import convert
-
     found = {
         card.name: [
-            re.sub(r' xmlns="[^"]*"', "", convert(" ".join(latex.split()), display="block")).replace("\\_", "_")
-            for latex in re.findall(r"\$\$(.+?)\$\$", card.function.__doc__ or "", flags=re.DOTALL)
+            mathml(latex) for latex in re.findall(r"\$\$(.+?)\$\$", card.function.__doc__ or "", flags=re.DOTALL)
         ]
         for card in cards()
     }

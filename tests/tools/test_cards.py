@@ -31,7 +31,7 @@ def test_the_committed_listing_is_the_one_that_the_registry_gives() -> None:
 
 
 def test_the_committed_formulas_are_those_of_the_docstrings() -> None:
-    pytest.importorskip("latex2mathml", reason='needs latex2mathml: pip install "zcbench[browser]"')
+    pytest.importorskip("latex2mathml", reason='needs latex2mathml: pip install "zcbench[docs]"')
     # python -m zcbench.tools.cards --formulas > bench/report/formulas.json
     assert (ROOT / "bench" / "report" / "formulas.json").read_text("utf-8") == formulas()
 
