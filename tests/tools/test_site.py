@@ -18,7 +18,9 @@ def test_formulas_of_a_page_become_mathml() -> None:
         "<code>\\(x\\)</code>"
     )
     made = on_page_content(page)
-    assert made.startswith('<p>Let <math display="inline"><mrow><mi>a</mi><mo>&#x0003C;</mo><mi>b</mi></mrow></math>.</p>')
+    assert made.startswith(
+        '<p>Let <math display="inline"><mrow><mi>a</mi><mo>&#x0003C;</mo><mi>b</mi></mrow></math>.</p>'
+    )
     assert '<math display="block"><mrow><mfrac>' in made
     assert made.endswith("<code>\\(x\\)</code>")
     assert "arithmatex" not in made
