@@ -21,17 +21,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...environment import environment
-from ...errors import one_line
-from ..results.ablation import per_seed
-from ..results.board import read_record, records
-from ..results.panel import of_recipe
-from ..results.ranking import Ranking, select
-from ..results.standing import Standing
-from ..scoring.store import Store
-from ..study.recipe import Recipe
-from ..study.resolve import Study
-from . import figures
+from ....environment import environment
+from ....errors import one_line
+from ...results.ablation import per_seed
+from ...results.board import read_record, records
+from ...results.panel import of_recipe
+from ...results.ranking import Ranking, select
+from ...results.standing import Standing
+from ...scoring.store import Store
+from ...study.recipe import Recipe
+from ...study.resolve import Study
+from .. import figures
 
 
 class Session:
@@ -164,9 +164,8 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
         "truth": study.recipe.truth,
         "batches": study.recipe.document()["batches"],
     }
-    name = study.config.name or f"{study.space.name} on {study.images.name}"[:96]
+    name, group, identity = named(study)
     tags = [study.space.name, study.images.name[-64:]]
-    group, identity = f"{name} {digest(_asked(study))}", digest(study.recipe.document())
     with Session(study.out, "study", config, name=name, group=group, id=identity, tags=tags) as session:
         if session.run is not None:
             try:
@@ -174,6 +173,24 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
             except Exception as error:
                 session.note = _failure(error)
     return session.note
+
+
+def named(study: Study) -> tuple[str, str, str]:
+    """Return the name, the group and the identity of the mirror of a study."""
+    name = study.config.name or f"{study.space.name} on {study.images.name}"[:96]
+    return name, f"{name} {digest(_asked(study))}", digest(study.recipe.document())
+
+
+def numbers(ranking: Ranking) -> dict[str, float]:
+    """Return what is known of a ranking by name: coefficients, ends of intervals, coverage, cost; without NaN."""
+    found = ranking.correlation
+    said = {
+        **{name: getattr(found, name) for name in ("rho", "rho_low", "rho_high", "tau", "tau_low", "tau_high")},
+        "coverage": ranking.coverage,
+        "ms": ranking.ms,
+    }
+    prefix = f"{ranking.proxy}/batch{ranking.batch_size}"
+    return {f"{prefix}/{name}": value for name, value in said.items() if not math.isnan(value)}
 
 
 def _asked(study: Study) -> dict[str, Any]:
@@ -209,15 +226,8 @@ def _log(run: Any, study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]
     logged |= _bars(rankings)
     run.log(logged)
     for ranking in rankings:
-        found = ranking.correlation
-        said = {
-            **{name: getattr(found, name) for name in ("rho", "rho_low", "rho_high", "tau", "tau_low", "tau_high")},
-            "coverage": ranking.coverage,
-            "ms": ranking.ms,
-        }
-        for name, value in said.items():
-            if not math.isnan(value):
-                run.summary[f"{ranking.proxy}/batch{ranking.batch_size}/{name}"] = value
+        for name, value in numbers(ranking).items():
+            run.summary[name] = value
     run.log_artifact(scores_artifact(study.recipe, rows))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from zcbench.bench.report.tracking import Session, _asked, digest, scores_artifact, scores_of, track
+from zcbench.bench.report.tracking.wandb import Session, _asked, digest, scores_artifact, scores_of, track
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Store
