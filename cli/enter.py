@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
@@ -42,12 +43,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--out", default="", help="The folder of the entry; by default entry-NAME.")
     parser.add_argument("--workers", type=int, default=1, help="The number of worker processes.")
     add_shared(parser, "data")
+    parser.add_argument("--json", action="store_true", help="Print the places and all coefficients as JSON.")
 
 
 def main(parsed: Sequence[Namespace]) -> int:
     """Check the proxies of a file, score the networks of the boards, and write the entry; return 4 if scores failed."""
     with waiting("loading torch"):
-        from ..bench.report.numbers import estimate, milliseconds
+        from ..bench.report.numbers import estimate, milliseconds, null_if_not_finite
         from ..bench.results.published.entry import chosen, enter, write
         from ..plugins import load
         from ..proxies import PROXIES
@@ -67,6 +69,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     if _faults(boards[0], names, given.data):
         return 1
     shown = table("board", "proxy", "rank", "tau [95 %]", "ms", title=f"entry of {', '.join(names)}")
+    records: list[dict[str, Any]] = []
     scored = failed = 0
     for board in boards:
         try:
@@ -87,6 +90,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         scored += 1
         failed += report_failures(rows, TRIES)
         for ranking, place in _own(standing, names):
+            records.append({"board": board.title, "place": place and vars(place)} | ranking.flat())
             c = ranking.correlation
             shown.add_row(
                 board.title,
@@ -99,7 +103,10 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ConfigError("boards: expected one whose data files are at hand, got none: zcbench data list")
     out = Path(given.out or f"entry-{names[0]}")
     write(out, Path(given.results), files)
-    show(shown)
+    if given.json:
+        print(json.dumps(null_if_not_finite(records), indent=1, allow_nan=False))
+    else:
+        show(shown)
     print(f"entry: {out}", file=sys.stderr)
     print(f"zcbench: the board with it: zcbench leaderboard --results {given.to} --entries {out}", file=sys.stderr)
     return 4 if failed else 0

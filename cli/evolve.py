@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--draws", type=int, default=5000, help="With --explain: the number of random tensors of every shape."
     )
+    parser.add_argument("--json", action="store_true", help="Print the programs that were found, with all digits.")
     parser.add_argument("--figure", help="With --explain: the path of an SVG file to draw.")
 
 
@@ -35,12 +37,19 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ConfigError("figure: expected --explain PROGRAM beside it; a search draws its best programs by itself")
     from ..evolution.study.search import search
 
+    searches = []
     for config in [settings(EvolveConfig, given) for given in parsed]:
         tables, notes = search(config)
-        for table in tables:
+        files = sorted(Path(config.out, "programs").glob("*.json"))
+        searches.append({"out": config.out, "programs": [json.loads(file.read_text("utf-8")) for file in files]})
+        for table in [] if parsed[0].json else tables:
             show(table)
         for note in notes:
             print(note, file=sys.stderr)
+    if parsed[0].json:
+        from ..bench.report.numbers import null_if_not_finite
+
+        print(json.dumps(null_if_not_finite(searches), indent=1, allow_nan=False))
     return 0
 
 
@@ -51,6 +60,8 @@ def _explain(given: Namespace) -> int:
     from ..evolution.study.found import Found, read
     from ..evolution.study.report import answers
 
+    if given.json:
+        raise ConfigError("json: expected a search, whose programs it prints, got --explain: leave one of them out")
     text, figure = given.explain, given.figure and Path(given.figure)
     found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text)
     program = found.tree()

@@ -63,6 +63,12 @@ def arguments(parser: Parser) -> None:
         default=[],
         help="Program files that zcbench evolve wrote, or folders of them. The programs are shown on the page.",
     )
+    parser.add_argument(
+        "--tracker",
+        choices=["wandb", "none"],
+        default="none",
+        help="The tracker that mirrors the leaderboard, with the scores that it is made from.",
+    )
     add_shared(parser, "data")
     parser.add_argument("--json", action="store_true", help="Print the boards, or with --verify the faults, as JSON.")
 
@@ -84,6 +90,10 @@ def main(parsed: Sequence[Namespace]) -> int:
         print(f"{out}: {result}", file=sys.stderr)
         return 1 if faults else 0
     made = write(Path(given.results), out, _entries(given.entries), _beside(given))
+    if given.tracker == "wandb":
+        from ..bench.report.tracking import track_leaderboard
+
+        print(track_leaderboard(Path(given.results), out, made), file=sys.stderr)
     if given.json:
         print(json.dumps(as_records(made), indent=1, allow_nan=False))
     else:

@@ -62,7 +62,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         return _submit(parsed)
     with waiting("loading torch, accuracies and images"):
         from ..bench.report.table import as_csv, as_json, as_markdown, as_svg, terminal
-        from ..bench.report.tracking import track
+        from ..bench.report.tracking import track, trackio
         from ..bench.results.ranking import select, summarise
         from ..bench.scoring.runner import run
         from ..bench.scoring.store import Store
@@ -82,6 +82,8 @@ def main(parsed: Sequence[Namespace]) -> int:
         lacking += report_failures(rows, study.config.tries)
         if study.config.tracker == "wandb":
             print(track(study, rows, found), file=sys.stderr)
+        elif study.config.tracker == "trackio":
+            print(trackio.track(study, found), file=sys.stderr)
     if rankings and form == "csv":
         print(as_csv([ranking.flat() for ranking in rankings]), end="")
     elif rankings and form in {"json", "markdown"}:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .cluster import ClusterWorkers as ClusterWorkers
+from .device import on_gpu as on_gpu
+from .device import own_device as own_device
 from .local import Ended as Ended
 from .local import Limits as Limits
 from .local import Workers as Workers

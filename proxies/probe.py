@@ -45,6 +45,16 @@ class Probe:
 
     Raises:
         BatchError: The images, the labels or the network have a wrong shape or dtype.
+
+    Example:
+        >>> import torch, zcbench
+        >>> from zcbench.proxies.passes import LOSS
+        >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+        >>> probe = zcbench.Probe(net, torch.ones(2, 3, 2, 2), torch.tensor([0, 1]))
+        >>> [tuple(gradient.shape) for _, gradient in probe.read(LOSS)]
+        [(3, 12)]
+        >>> probe.forwards, probe.backwards
+        (1, 1)
     """
 
     def __init__(

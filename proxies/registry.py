@@ -94,6 +94,12 @@ class Proxy(Card):
         batch_size: Batch size of the protocol, used if a study does not name one.
         least_images: Smallest number of images for which the score is defined.
         note: Function from a score and the number of images to what a reader should know of it, or an empty text.
+
+    Example:
+        >>> import zcbench
+        >>> snip = zcbench.PROXIES["snip"]
+        >>> snip.direction, snip.reads, snip.passes
+        ('higher', ('data', 'labels', 'gradients'), (1, 1))
     """
 
     function: ProxyFunction
@@ -197,6 +203,16 @@ def register(
     Raises:
         ProxyError: A parameter has no default, or the function takes a probe, as before version 0.2; or the name is
             taken.
+
+    Example:
+        >>> import zcbench
+        >>> from zcbench.proxies.passes import LOSS, Layers
+        >>> @zcbench.register("largest_gradient", paper="ours, 2026")
+        ... def largest_gradient(layers: Layers = zcbench.reads(LOSS)) -> float:
+        ...     "Take the largest gradient of all weights."
+        ...     return max(float(gradient.abs().max()) for _, gradient in layers)
+        >>> zcbench.PROXIES["largest_gradient"].reads
+        ('data', 'labels', 'gradients')
     """
     if old:
         raise ProxyError(
@@ -245,6 +261,13 @@ class Score:
         message: Reason why there is no score, or an empty text.
         wall_s: Seconds that the proxy would take if it shared no pass: the time of each pass that it needs in full, and
             of its own arithmetic.
+
+    Example:
+        >>> import torch, zcbench
+        >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+        >>> found = zcbench.score(net, torch.ones(2, 3, 2, 2), proxies=["params", "naswot"])
+        >>> found["params"].status, found["naswot"].status, found["naswot"].message
+        ('ok', 'not_applicable', 'the network lacks a ReLU')
     """
 
     proxy: str

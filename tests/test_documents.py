@@ -87,6 +87,13 @@ def test_the_page_on_own_networks_runs() -> None:
     assert names["ranked"].order("params") == ["large", "small"]  # type: ignore[attr-defined]
 
 
+def test_the_registries_of_the_reference_run() -> None:
+    (block,) = blocks("docs/api.md")
+    names: dict[str, object] = {"__name__": __name__}
+    exec(compile(block, "docs/api.md", "exec"), names)
+    assert names["scores"]["naswot"].status == "ok"  # type: ignore[index]
+
+
 def test_the_proxy_of_the_readme_runs(batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     (block,) = [block for block in blocks("README.md") if "@register" in block]
     exec(compile(block, "README.md", "exec"), {"__name__": "a_document"})

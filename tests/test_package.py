@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,6 +21,18 @@ ROOT = Path(zcbench.__file__).parent
 MODULES = [m.name for m in pkgutil.walk_packages(zcbench.__path__, "zcbench.") if ".tests" not in m.name]
 
 
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Forget the proxies that examples register."""
+    from zcbench.proxies import PROXIES
+
+    known = set(PROXIES)
+    yield
+    for name in set(PROXIES) - known:
+        PROXIES._items.pop(name)
+
+
+@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("name", ["zcbench", *MODULES])
 def test_modules_are_documented_and_their_examples_run(name: str) -> None:
     module = importlib.import_module(name)
@@ -31,6 +45,19 @@ def test_the_public_surface() -> None:
         assert getattr(zcbench, name) is not None
     with pytest.raises(AttributeError, match="colour"):
         zcbench.colour  # noqa: B018
+
+
+@pytest.mark.parametrize("name", zcbench.__all__)
+def test_every_public_name_is_in_the_reference_and_has_an_example_that_runs(name: str) -> None:
+    text = (ROOT / "docs" / "api.md").read_text("utf-8")
+    public = getattr(zcbench, name)
+    if not (inspect.isclass(public) or inspect.isfunction(public)):
+        assert name == "__version__" or f"`zcbench.{name}`" in text
+        return
+    assert f"::: zcbench.{name}\n" in text
+    examples = doctest.DocTestParser().get_examples(public.__doc__ or "")
+    assert examples
+    assert not any(doctest.SKIP in example.options for example in examples)
 
 
 def test_importing_is_light() -> None:

@@ -3,7 +3,7 @@
     python -m zcbench.tools.cost
 
 The measurement takes one NAS-Bench-201 network, 64 images and one thread. It is the median of three runs, or one run if
-that takes over five seconds. Afterwards make `docs/proxies.md` and `proxies/cards.json` anew, see `tools/cards.py`.
+that takes over five seconds. Afterwards make the pages and the listing anew: `python -m zcbench.tools.cards`.
 """
 
 from __future__ import annotations

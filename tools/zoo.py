@@ -167,6 +167,33 @@ def page(columns: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+#: Kinds of architectures, for a short overview: words of which a name of `architectures` has one.
+KINDS = {
+    "ReLU": ("resnet", "densenet", "regnet", "resnest", "squeezenet", "shufflenet", "googlenet", "repvgg"),
+    "mobile": ("mobilenet", "efficientnet", "ghostnet"),
+    "ConvNeXt": ("convnext",),
+    "attention": ("vit", "swin", "edgenext"),
+    "mixers": ("mixer", "poolformer"),
+}
+
+
+def read(text: str) -> dict[str, dict[str, str]]:
+    """Return what the page says: for every proxy and architecture `✓`, `·` for left out, or why there is no score."""
+    names = re.findall(r"^\d+\. (.+)$", text, re.MULTILINE)
+    reasons = dict(re.findall(r"^- \*\*(\w+)\*\*: (.+)$", text, re.MULTILINE))
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", text, re.MULTILINE)
+    return {
+        proxy: {name: reasons.get(cell, cell) for name, cell in zip(names, cells.split(" | "), strict=True)}
+        for proxy, cells in rows
+    }
+
+
+def kind(architecture: str) -> str:
+    """Return the kind of an architecture, by the name that `architectures` gives it."""
+    name = architecture.partition(" ")[2]
+    return next(kind for kind, words in KINDS.items() if name.startswith(words))
+
+
 def general(reason: str) -> str:
     """Return a reason without the operations, the shapes and the numbers of one architecture."""
     return re.sub(r"\w+ in [\w.-]+|\([\d, ]+\)|\d+", "…", reason)

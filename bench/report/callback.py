@@ -40,8 +40,10 @@ class ZeroCost(pl.Callback):
         ConfigError: A name is that of an aggregate, which ranks a pool of networks; or `images` is less than 1.
 
     Example:
-        >>> import pytorch_lightning as pl, zcbench
-        >>> trainer = pl.Trainer(logger=False, callbacks=[zcbench.ZeroCost("snip")])  # doctest: +SKIP
+        >>> import zcbench
+        >>> callback = zcbench.ZeroCost("snip,naswot", images=16)  # for Trainer(callbacks=[callback])
+        >>> [proxy.name for proxy in callback.proxies], callback.scores
+        (['snip', 'naswot'], {})
     """
 
     def __init__(

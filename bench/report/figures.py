@@ -228,6 +228,30 @@ def by_proxy(labels: Sequence[str], spreads: Sequence[Spread], seeds: Sequence[S
         return as_svg(made, title)
 
 
+def intervals(
+    labels: Sequence[str], values: Sequence[float], lows: Sequence[float], highs: Sequence[float], title: str
+) -> str:
+    """Draw numbers as bars, the first on top, each with its interval; what is NaN is left out.
+
+    Args:
+        labels: Names of the bars.
+        values: Numbers of the bars.
+        lows: Lower ends of the intervals.
+        highs: Upper ends of the intervals.
+        title: Text above the figure.
+    """
+    with style():
+        made, axes = figure(1, 1, width=5.6, height=1.1 + 0.21 * len(labels), title=title)
+        heights = range(len(labels))
+        axes.barh(heights, values, color=_PALE, height=0.7)
+        axes.hlines(heights, lows, highs, color=_BLUE, lw=1.6)
+        axes.axvline(0, color=_GREY, lw=0.8)
+        axes.set_yticks(heights, labels)
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        return as_svg(made, title)
+
+
 def heat_map(labels: Sequence[str], matrix: Matrix, title: str) -> str:
     """Draw how alike proxies rank: the lower triangle of a symmetric matrix from -1 to 1, grey where it is NaN."""
     import matplotlib as mpl

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ...atomic import write_atomically
-from ...engine import ClusterWorkers, Ended, Limits, Workers, place
+from ...engine import ClusterWorkers, Ended, Limits, Workers, own_device
 from ...environment import device_class, environment, torch_release
 from ...errors import ConfigError
 from ...progress import Progress
@@ -194,19 +194,12 @@ def _check_machine(study: Study) -> None:
         raise ConfigError(f"machine: expected one with {' and torch '.join(asked_for)}, got {' and torch '.join(here)}")
 
 
-def _device(study: Study) -> torch.device:
-    """Return the device of this worker; workers take the GPUs in turn, so that several may share one."""
-    if not study.on_gpu:
-        return torch.device("cpu")
-    return torch.device("cuda", place() % torch.cuda.device_count())
-
-
 def _rows(job: Job) -> list[Row]:
     """Score one network, in a worker process."""
     study = asked()
     _check_machine(study)
     recipe = study.written
-    device, precision = _device(study), getattr(torch, study.config.precision)
+    device, precision = own_device(study.on_gpu), getattr(torch, study.config.precision)
     rows: list[Row] = []
     for seed in dict.fromkeys(work.seed for work in job.work):
         net = study.space.build(job.architecture, study.images.task, seed).to(device, precision)

@@ -53,7 +53,7 @@ class StudyConfig:
         out: Results folder; scores that it holds already are not computed again.
         data: Data folder; default is ZCBENCH_DATA or the data directory of the user.
         include: Python files that register spaces, data sets or proxies of your own.
-        tracker: Tracker of the run: wandb (offline unless you are logged in) or none.
+        tracker: Tracker of the run: wandb (offline unless you are logged in), trackio or none.
         workers: Number of worker processes; no number of them changes a score.
         engine: Where the workers are: local for this machine, ray for the Ray cluster that RAY_ADDRESS names or else
             for one of this run, ray://HOST:PORT for a cluster by its address.
@@ -85,7 +85,7 @@ class StudyConfig:
     out: str = "results"
     data: str | None = None
     include: list[str] | str = field(default_factory=list)
-    tracker: Literal["wandb", "none"] = "wandb"
+    tracker: Literal["wandb", "trackio", "none"] = "wandb"
     workers: int = 1
     engine: str = "local"
     device: Literal["cpu", "cuda", "auto"] = "cpu"

@@ -16,6 +16,7 @@ import torch
 from ...content import content_of
 from ...datasets import Images, ProbeBatch, data_folder
 from ...datasets.datamodule import images_of
+from ...engine import on_gpu
 from ...environment import device_class, device_text, torch_release
 from ...errors import ConfigError
 from ...plugins import load
@@ -157,8 +158,7 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
             raise ConfigError(f"{name}: expected {least} or more, got {value}")
     if not re.fullmatch(r"local|ray|ray://[^/:]+:\d+", config.engine):
         raise ConfigError(f"engine: expected local, ray or ray://HOST:PORT, got {config.engine}")
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device: expected cpu or auto, got cuda: torch finds no GPU on this machine")
+    on_gpu(config.device)
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     if config.representatives and type(space).representative is Space.representative:

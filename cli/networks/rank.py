@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 import sys
@@ -23,6 +22,8 @@ from ..terminal import show, table, waiting
 from .factories import build, networks
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ...datasets import ProbeBatch
     from ...proxies.rank import Ranked, Scored
 
@@ -60,6 +61,12 @@ def arguments(parser: Parser) -> None:
         default=[],
         help="The names of proxies and aggregates; empty for the cheap synflow, jacob_cov, naswot, snip and zico.",
     )
+    parser.add_argument(
+        "--device",
+        choices=["cpu", "cuda", "auto"],
+        default="cpu",
+        help="Where networks are scored; auto is cuda where there is a GPU. Workers take the GPUs in turn.",
+    )
     parser.add_argument("--workers", type=int, default=1, help="The number of worker processes.")
     parser.add_argument("--limit_s", type=float, default=3600.0, help="Seconds after which a network is given up.")
     parser.add_argument("--memory_mib", type=int, default=0, help="Memory in MiB that one network may take, 0 for any.")
@@ -80,6 +87,7 @@ class Asked:
     proxies: tuple[str, ...]
     batch: ProbeBatch
     seed: int
+    gpu: bool
 
 
 _asked: list[Asked] = []
@@ -88,20 +96,23 @@ _asked: list[Asked] = []
 def main(parsed: Sequence[Namespace]) -> int:
     """Score every network in a worker process, and print the table; return 4 if a network failed as a whole."""
     with waiting("loading torch"):
-        from ...engine import Limits, Workers
+        from ...engine import Limits, Workers, on_gpu
         from ...progress import Progress
         from ...proxies.rank import CHEAP, Ranked, to_compute
 
     (given,) = parsed
     if not 0 <= given.seed < 2**32:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {given.seed}")
+    gpu = on_gpu(given.device)
     load(listed(given.include))
     programs = register_programs(given.program)
     names = tuple(dict.fromkeys([*(listed(given.proxies) or CHEAP), *programs]))
     to_compute(names)
     found = networks(given.networks, given.seed)
     batch = _batch(given)
-    asked = Asked(tuple(given.networks), tuple(listed(given.include)), tuple(given.program), names, batch, given.seed)
+    asked = Asked(
+        tuple(given.networks), tuple(listed(given.include)), tuple(given.program), names, batch, given.seed, gpu
+    )
     count = min(given.workers, len(found))
     results: dict[str, Scored] = {}
     with (
@@ -125,10 +136,15 @@ def prepare(asked: Asked) -> None:
 
 def _score(name: str) -> Scored:
     """Build and score one network, in a worker process."""
+    from ...engine import own_device
     from ...proxies.rank import scored, to_compute
 
     (asked,) = _asked
-    make = functools.partial(build, networks(asked.networks, asked.seed)[name], name, asked.seed)
+    factory = networks(asked.networks, asked.seed)[name]
+
+    def make() -> nn.Module:
+        return build(factory, name, asked.seed).to(own_device(asked.gpu))
+
     proxies = to_compute(asked.proxies)
     return scored(name, make, asked.batch.x, asked.batch.y, proxies, seed=asked.seed, moved=True)
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from ...atomic import write_atomically
 from ...bench.report.figures import available
 from ...bench.report.numbers import null_if_not_finite
-from ...bench.report.tracking import Session
+from ...bench.report.tracking import Session, digest
 from ...bench.report.tracking import as_table as as_wandb
 from ...bench.study.config import StudyConfig, distinct, listed
 from ...bench.study.resolve import Study, resolve
@@ -220,7 +220,8 @@ def _write(out: Path, files: Mapping[str, str]) -> str:
 def _track(plan: Plan, found: Sequence[Outcome]) -> str:
     """Mirror the outcomes in Weights & Biases; return where."""
     on = plan.config.tracker != "none"
-    with Session(Path(plan.config.out), "search", dataclasses.asdict(plan.config), on=on) as session:
+    asked, out = dataclasses.asdict(plan.config), Path(plan.config.out)
+    with Session(out, "search", asked, name=out.name, id=digest(asked), on=on) as session:
         if session.run is not None:
             flat = [
                 {name: value for name, value in _flat(each).items() if isinstance(value, str | float)}

@@ -8,12 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ...bench.report.tracking import Session, as_table
+from ...bench.report.tracking import Session, as_table, digest, scores_of
 from ..engine.generations import State
 from .config import EvolveConfig
 
 #: Grams of CO2 that the paper estimates for its search of under 24 hours on one processor (section 6).
 PAPER_CO2_G = 358.6
+
+#: Settings that change no program: a search with others is the same run in Weights & Biases.
+MACHINE = ("statistics", "data", "include", "workers", "tracker")
 
 
 class Tracker:
@@ -24,7 +27,16 @@ class Tracker:
 
     def __init__(self, config: EvolveConfig) -> None:
         on = config.tracker != "none"
-        self._session = Session(Path(config.out), "evolution", dataclasses.asdict(config), on=on)
+        asked = {name: value for name, value in dataclasses.asdict(config).items() if name not in MACHINE}
+        self._session = Session(
+            Path(config.out),
+            "evolution",
+            dataclasses.asdict(config),
+            name=Path(config.out).name,
+            id=digest(asked),
+            on=on,
+        )
+        self._pools = Path(config.results) if config.over != "statistics" else None
         self._estimator: Any = None
         self._energy_note = ""
 
@@ -49,8 +61,11 @@ class Tracker:
         return self
 
     def generation(self, state: State) -> None:
-        """Log the last generation."""
+        """Log the last generation; before the first, say which scores the search reads, if it reads any."""
         if (run := self._session.run) is not None:
+            if self._pools is not None:
+                self._session.use(scores_of(self._pools))
+                self._pools = None
             record = dataclasses.asdict(state.records[-1])
             run.log(record, step=record["generation"])
 

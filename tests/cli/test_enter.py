@@ -84,8 +84,11 @@ def test_an_entry_whose_scores_failed_says_so(
     monkeypatch.setattr("zcbench.cli.enter._faults", lambda *_: 0)  # as if it failed on none of the first networks
     raising = PROXY.replace("entered", "raising").replace("max(float(g.abs().max()) for _, g in layers)", "1 / 0")
     Path("raising.py").write_text(raising)
-    assert main(["enter", "raising.py", "--to", "board", "--out", "mine", "--results", "raised"]) == 4
-    assert "12 of 12 scores failed" in capsys.readouterr().err
+    assert main(["enter", "raising.py", "--to", "board", "--out", "mine", "--results", "raised", "--json"]) == 4
+    output = capsys.readouterr()
+    assert "12 of 12 scores failed" in output.err
+    (record,) = json.loads(output.out)
+    assert (record["proxy"], record["place"], record["tau"]) == ("raising", None, None)
     PROXIES._items.pop("raising")
 
 

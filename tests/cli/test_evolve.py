@@ -95,6 +95,14 @@ def test_evolved_again_nothing_is_computed_anew(found):
     assert "scoring" not in notes
 
 
+def test_programs_as_json(found):
+    folder, _ = found
+    printed, _ = run("evolve", "--config", str(folder / "search.yaml"), "--out", str(folder / "out"), "--json")
+    (made,) = json.loads(printed)
+    assert {each["name"] for each in made["programs"]} == {path.stem for path in (folder / "out/programs").iterdir()}
+    assert all(Found(**{k: v for k, v in each.items() if k != "format"}).tree() for each in made["programs"])
+
+
 def test_what_was_found_scores_a_network_and_a_study(found):
     folder, _ = found
     file = sorted((folder / "out" / "programs").iterdir())[0]
@@ -181,6 +189,7 @@ def test_explain_of_a_file():
         (["--explain", "mean(T3)", "--draws", "x"], "draws"),
         (["--explain", "mean(T3)", "--figure", "x.png"], r"ends in \.svg"),
         (["--figure", "x.svg"], "figure: expected --explain"),
+        (["--explain", "mean(T3)", "--json"], "json: expected a search"),
         (["--config", "absent.yaml"], "absent.yaml"),
         (["--config", "evolution/nothing"], "evolution/nothing"),
         (["--pool", "many"], "pool"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,10 @@ def test_search_prints_tables_that_fit_80_columns(
 def test_a_search_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["search", "--config", "search/quickstart", "--method", "random", "--repeats", "2"]) == 0
     assert "random" in capsys.readouterr().out
+    assert main(["search", "--config", "search/quickstart", "--method", "random", "--repeats", "2", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["out"] == "search-results"
+    assert {row["method"] for row in found["tables"]["search"]} == {"random"}
     assert main(["list", "searches"]) == 0
     assert "search/quickstart" in capsys.readouterr().out
 

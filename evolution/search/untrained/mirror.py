@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....bench.report.tracking import Session, as_table
+from ....bench.report.tracking import Session, as_table, digest
 from ..config import SearchConfig
 
 
 def mirrored(config: SearchConfig, name: str, records: Sequence[Mapping[str, Any]]) -> str:
     """Log records with the same fields as a table of a new run, and return a line that says where the run is."""
     on = config.tracker != "none"
-    with Session(Path(config.out), "search", dataclasses.asdict(config), on=on) as session:
+    asked = dataclasses.asdict(config)
+    with Session(Path(config.out), "search", asked, name=Path(config.out).name, id=digest(asked), on=on) as session:
         if session.run is not None:
             session.run.log({name: as_table(records)})
     return session.note

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 from zcbench.__main__ import main
 
@@ -105,6 +106,19 @@ def test_scores_are_those_of_zcbench_score_for_any_number_of_workers(capsys: Out
     scores = {s["proxy"]: s["value"] for s in json.loads(capsys.readouterr().out)["scores"]}
     (large,) = [network for network in one["networks"] if network["network"] == "large"]
     assert {name: score["value"] for name, score in large["scores"].items()} == scores
+
+
+def test_the_device(capsys: Output, refused: Refused) -> None:
+    names = "my_ranked.py", "--proxies", "snip"
+    cpu = without_time(ranked(capsys, *names))
+    if not torch.cuda.is_available():
+        assert without_time(ranked(capsys, *names, "--device", "auto")) == cpu
+        assert "device: expected cpu or auto, got cuda" in refused(["rank", *names, "--device", "cuda"])
+        return
+    gpu = ranked(capsys, *names, "--device", "cuda")
+    values = [[each["scores"]["snip"]["value"] for each in found["networks"]] for found in (cpu, gpu)]
+    assert values[1] == pytest.approx(values[0], rel=1e-2)
+    assert values[1] != values[0]
 
 
 def test_a_network_that_fails_ends_alone(capsys: Output) -> None:

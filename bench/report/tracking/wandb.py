@@ -1,4 +1,4 @@
-"""Weights & Biases as a mirror of a run: its configuration, its table, a scatter plot per proxy, and its scores.
+"""Weights & Biases as a mirror: of a study its tables, its charts and its scores; of a leaderboard what it is made of.
 
 What is sent to W&B is a copy; the record is the Parquet store.
 """
@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -21,10 +21,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...environment import environment
-from ...errors import one_line
-from ..results.ranking import Ranking
-from ..study.resolve import Study
+from ....environment import environment
+from ....errors import one_line
+from ...results.ablation import per_seed
+from ...results.board import read_record, records
+from ...results.panel import of_recipe
+from ...results.ranking import Ranking, select
+from ...results.standing import Standing
+from ...scoring.store import Store
+from ...study.recipe import Recipe
+from ...study.resolve import Study
+from .. import figures
 
 
 class Session:
@@ -110,6 +117,17 @@ class Session:
             else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
         )
 
+    def use(self, artifacts: Iterable[Any]) -> None:
+        """Say what the run was made from. W&B has no lineage offline, so the digests are settings of the run there."""
+        try:
+            for artifact in artifacts:
+                if self.run.offline:
+                    self.run.config.update({f"used/{artifact.name}": artifact.digest}, allow_val_change=True)
+                else:
+                    self.run.use_artifact(artifact)
+        except Exception as error:
+            self.note = _failure(error)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -146,9 +164,8 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
         "truth": study.recipe.truth,
         "batches": study.recipe.document()["batches"],
     }
-    name = study.config.name or f"{study.space.name} on {study.images.name}"[:96]
+    name, group, identity = named(study)
     tags = [study.space.name, study.images.name[-64:]]
-    group, identity = f"{name} {_digest(_asked(study))}", _digest(study.recipe.document())
     with Session(study.out, "study", config, name=name, group=group, id=identity, tags=tags) as session:
         if session.run is not None:
             try:
@@ -156,6 +173,24 @@ def track(study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]) -> str:
             except Exception as error:
                 session.note = _failure(error)
     return session.note
+
+
+def named(study: Study) -> tuple[str, str, str]:
+    """Return the name, the group and the identity of the mirror of a study."""
+    name = study.config.name or f"{study.space.name} on {study.images.name}"[:96]
+    return name, f"{name} {digest(_asked(study))}", digest(study.recipe.document())
+
+
+def numbers(ranking: Ranking) -> dict[str, float]:
+    """Return what is known of a ranking by name: coefficients, ends of intervals, coverage, cost; without NaN."""
+    found = ranking.correlation
+    said = {
+        **{name: getattr(found, name) for name in ("rho", "rho_low", "rho_high", "tau", "tau_low", "tau_high")},
+        "coverage": ranking.coverage,
+        "ms": ranking.ms,
+    }
+    prefix = f"{ranking.proxy}/batch{ranking.batch_size}"
+    return {f"{prefix}/{name}": value for name, value in said.items() if not math.isnan(value)}
 
 
 def _asked(study: Study) -> dict[str, Any]:
@@ -169,7 +204,8 @@ def _asked(study: Study) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in swept | machine}
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+def digest(document: Mapping[str, Any]) -> str:
+    """Return the identity of what plain values describe."""
     return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
@@ -184,20 +220,70 @@ def _log(run: Any, study: Study, rows: pd.DataFrame, rankings: Sequence[Ranking]
         logged[f"scatter/{proxy}/batch{size}"] = wandb.plot.scatter(
             wandb.Table(dataframe=pd.DataFrame(points)), "score", "accuracy", title=title
         )
+    if any(len(ranking.seeds) > 1 for ranking in rankings):
+        found = [vars(seed) for measured in of_recipe(study.recipe, rows).measured for seed in per_seed(measured)]
+        logged["seeds"] = as_table(found)
+    logged |= _bars(rankings)
     run.log(logged)
     for ranking in rankings:
-        found = ranking.correlation
-        said = {
-            **{name: getattr(found, name) for name in ("rho", "rho_low", "rho_high", "tau", "tau_low", "tau_high")},
-            "coverage": ranking.coverage,
-            "ms": ranking.ms,
-        }
-        for name, value in said.items():
-            if not math.isnan(value):
-                run.summary[f"{ranking.proxy}/batch{ranking.batch_size}/{name}"] = value
+        for name, value in numbers(ranking).items():
+            run.summary[name] = value
+    run.log_artifact(scores_artifact(study.recipe, rows))
+
+
+def _bars(rankings: Sequence[Ranking]) -> dict[str, Any]:
+    """Return for every batch size the taus as bars that can be pointed at, and as a drawing with the intervals."""
+    import wandb
+
+    charts: dict[str, Any] = {}
+    for size in dict.fromkeys(ranking.batch_size for ranking in rankings):
+        own = [ranking for ranking in rankings if ranking.batch_size == size]
+        title = f"Kendall's tau, batch {size}"
+        bars = [{"proxy": r.proxy, "tau": r.correlation.tau} for r in own]
+        charts[f"tau/batch{size}"] = wandb.plot.bar(as_table(bars), "proxy", "tau", title=title)
+        if figures.available():
+            ends = [(r.correlation.tau, r.correlation.tau_low, r.correlation.tau_high) for r in own]
+            drawn = figures.intervals([r.proxy for r in own], *zip(*ends, strict=True), title=title)
+            charts[f"tau with intervals/batch{size}"] = wandb.Html(drawn)
+    return charts
+
+
+def scores_artifact(recipe: Recipe, rows: pd.DataFrame) -> Any:
+    """Return the scores of a recipe as an artifact; equal scores have equal digests, so they are one version."""
+    import wandb
+
     # W&B allows no other characters; a data module is named MODULE:CLASS.
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"scores-{study.space.name}-{study.images.name}")
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"scores-{recipe.space}-{recipe.dataset}")
     artifact = wandb.Artifact(name, type="scores")
     with artifact.new_file("scores.parquet", mode="wb") as stream:
         pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), stream, compression="zstd")
-    run.log_artifact(artifact)
+    return artifact
+
+
+def scores_of(results: Path) -> Iterator[Any]:
+    """Yield the artifact of every run of a results folder; a leaderboard has no runs, so it has none."""
+    for path in records(results):
+        recipe = read_record(path).recipe
+        yield scores_artifact(recipe, select(Store(results), recipe))
+
+
+def track_leaderboard(results: Path, out: Path, standings: Sequence[Standing]) -> str:
+    """Log the rankings of a leaderboard, its files and the scores that it is made from; return a line for the user."""
+    import wandb
+
+    boards = [standing.board.identity() for standing in standings]
+    flat = [{"board": s.board.name} | ranking.flat() for s in standings for ranking in s.rankings]
+    with Session(
+        results, "leaderboard", {"boards": boards}, name=f"leaderboard of {results.name}", id=digest({"boards": boards})
+    ) as session:
+        try:
+            if session.run is not None:
+                session.use(scores_of(results))
+                session.run.log({"rankings": as_table(flat)})
+                artifact = wandb.Artifact("leaderboard", type="leaderboard")
+                for name in ("index.html", "leaderboard.csv", "overview.csv"):
+                    artifact.add_file(str(out / name), name)
+                session.run.log_artifact(artifact)
+        except Exception as error:
+            session.note = _failure(error)
+    return session.note

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from zcbench.bench.report.tracking import _asked, _digest, track
+from zcbench.bench.report.tracking.wandb import Session, _asked, digest, scores_artifact, scores_of, track
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Store
@@ -49,6 +49,11 @@ def finished(folder: Path) -> list[Any]:
     return found
 
 
+def lines_of(folder: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
+    table = json.loads((folder / "files" / entry["path"]).read_text())
+    return [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+
+
 # wandb leaves sockets and files to the interpreter's end.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +70,7 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
             proxies=["params", "vote"],
             sample=12,
             batch_sizes=[2],
+            seeds=[0, 1],
             out=str(tmp_path / "results"),
         )
     )
@@ -81,8 +87,7 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     assert (start.project, start.entity, start.job_type) == ("our-project", "our-team", "study")
     assert start.display_name == "our board v3"
     assert start.run_group.startswith("our board v3 ")
-    assert config["space"] == "nb201"
-    assert config["batches"] == {"2/0": study.batches[2, 0].hash}
+    assert config["batches"] == {f"2/{seed}": study.batches[2, seed].hash for seed in (0, 1)}
     assert config["environment"]["torch"]
 
     summary = {
@@ -100,17 +105,20 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
             *path, field = list(item.nested_key) or [item.key]
             history.setdefault("/".join(path), {})[field] = json.loads(item.value_json)
     tables = {name: value for name, value in history.items() if value.get("_type") == "table-file"}
-    table = json.loads((folder / "files" / tables["correlations"]["path"]).read_text())
-    lines = [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+    lines = lines_of(folder, tables["correlations"])
     assert [line["proxy"] for line in lines] == [ranking.proxy for ranking in rankings]
     assert [line["pool"] for line in lines] == [ranking.pool for ranking in rankings]
-    assert lines[0]["rho"] == pytest.approx(rankings[0].correlation.rho)
-    scatters = [key for key in tables if "scatter" in key]
+    assert [line["rho"] for line in lines] == pytest.approx([ranking.correlation.rho for ranking in rankings])
+    scatters = {key: value for key, value in tables.items() if "scatter" in key}
     everything = {"params", "vote", "synflow", "jacob_cov", "snip"}
     assert {name for name in everything if any(f"/{name}/" in key for key in scatters)} == everything
-    points = json.loads((folder / "files" / tables[next(k for k in scatters if "params" in k)]["path"]).read_text())
-    assert points["columns"] == ["score", "accuracy", "architecture"]
-    assert len(points["data"]) == 12
+    points = lines_of(folder, next(value for key, value in scatters.items() if "params" in key))
+    assert [list(point) for point in points] == [["score", "accuracy", "architecture"]] * 24
+    seeds = sorted((line["proxy"], line["seed"]) for line in lines_of(folder, tables["seeds"]))
+    assert seeds == sorted((name, seed) for name in everything for seed in (0, 1))
+    (bars,) = [lines_of(folder, value) for key, value in tables.items() if key.startswith("tau/")]
+    assert [line["proxy"] for line in bars] == [line["proxy"] for line in lines]
+    assert "<svg" in (folder / "files" / history["tau with intervals/batch2"]["path"]).read_text()
 
     artifacts = [r.request.log_artifact.artifact for r in found if r.request.HasField("log_artifact")]
     artifacts += [r.artifact for r in found if r.HasField("artifact")]
@@ -123,6 +131,36 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     assert again.name.rsplit("-", 1)[1] == folder.name.rsplit("-", 1)[1] == start.run_id
 
 
+class Run:
+    """What a run of W&B does with the artifacts that it uses."""
+
+    def __init__(self, offline: bool) -> None:
+        self.offline, self.used, self.config = offline, [], {}  # type: ignore[var-annotated]
+
+    def use_artifact(self, artifact: Any) -> None:
+        self.used.append(artifact)
+
+
+def test_a_leaderboard_says_which_scores_it_is_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"dataset": "cifar10-samples", "accuracy": "analog-baseline", "sample": 12, "batch_sizes": [2]}
+    study = resolve(StudyConfig(proxies=["params"], out=str(tmp_path), **given))  # type: ignore[arg-type]
+    run(study)
+    logged = scores_artifact(study.recipe, select(Store(study.out), study.recipe))
+    (used,) = scores_of(tmp_path)
+    # W&B knows an artifact by its digest: the leaderboard reads the version that the study has logged.
+    assert (used.name, used.type, used.digest) == (logged.name, "scores", logged.digest)
+    session = Session(tmp_path, "leaderboard", {})
+    for offline in (True, False):
+        monkeypatch.setattr(session, "_run", Run(offline))
+        session.note = "started"
+        session.use([used])
+        assert session.run.used == ([] if offline else [used])
+        assert session.note == "started"
+    monkeypatch.setattr(session.run, "use_artifact", None)
+    session.use([used])  # a mirror that fails costs a line
+    assert session.note.startswith("not tracked: TypeError")
+
+
 def test_runs_of_one_configuration_are_a_group(tmp_path: Path) -> None:
     def study(**changes: Any) -> Any:
         given = {"dataset": "cifar10-samples", "accuracy": "analog-baseline", "proxies": ["params"], "sample": 3}
@@ -130,7 +168,7 @@ def test_runs_of_one_configuration_are_a_group(tmp_path: Path) -> None:
 
     def both(**changes: Any) -> tuple[str, str]:
         made = study(**changes)
-        return _digest(_asked(made)), _digest(made.recipe.document())
+        return digest(_asked(made)), digest(made.recipe.document())
 
     group, run = both()
     assert both(workers=2, out=str(tmp_path / "other"), tracker="none") == (group, run)
