@@ -25,12 +25,12 @@ def batch_norms(operations: Operations) -> Sequence[Call]:
     raise NotApplicableError("the network has no batch norm")
 
 
-def stable_rank(place: Place, activation: Tensor) -> float:
+def stable_rank(place: Place, activation: Tensor) -> Tensor:
     """Return the stable rank of an output `(N, C, ...)` as a matrix `(C, N ...)`; 0 for zeros."""
     rows = activation.double().movedim(1, 0).flatten(1)
     gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
     total = gram.trace()
-    return float(total / torch.linalg.eigvalsh(gram)[-1]) if total > 0 else 0.0
+    return torch.where(total > 0, total / torch.linalg.eigvalsh(gram)[-1], 0.0)
 
 
 def spread(weight: Tensor) -> float:

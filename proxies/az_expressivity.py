@@ -14,7 +14,7 @@ from .registry import reads, register
 NOISE = Forward(init="kaiming_fan_in", inputs=(IMAGES_OF_NOISE,))
 
 
-def _entropy(place: Place, activation: Tensor) -> float | None:
+def _entropy(place: Place, activation: Tensor) -> Tensor | None:
     """Return the entropy of the normalised eigenvalues of the channel covariance, None if this is no feature map."""
     if activation.ndim != 4:
         return None
@@ -22,7 +22,8 @@ def _entropy(place: Place, activation: Tensor) -> float | None:
     rows = rows - rows.mean(0)
     values = torch.linalg.eigvalsh(rows.T @ rows / len(rows))
     share = values / values.sum()
-    return float(-(share * (share + 1e-8).log()).sum())
+    entropy: Tensor = -(share * (share + 1e-8).log()).sum()
+    return entropy
 
 
 def entropies(stem: Tapped, outputs: Tapped) -> list[float]:

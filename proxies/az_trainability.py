@@ -15,19 +15,19 @@ from .passes.taps import Place, blocks
 from .registry import reads, register
 
 
-def _gain(place: Place, signs: Tensor, gradient: Tensor) -> float | None:
+def _gain(place: Place, signs: Tensor, gradient: Tensor) -> Tensor | None:
     """Return the score of a block, None if it does not map a feature map to a feature map."""
     if signs.ndim != 4 or gradient.ndim != 4:
         return None
     shrinks = gradient.shape[-1] // signs.shape[-1]
     if gradient.shape[2:] != tuple(shrinks * size for size in signs.shape[2:]):
         return None
-    if signs.shape == gradient.shape and torch.equal(signs, gradient):
-        return -math.inf
+    same_shape = signs.shape == gradient.shape
+    unchanged = (signs == gradient).all() if same_shape else torch.zeros((), dtype=torch.bool, device=signs.device)
     gradient = pixel_unshuffle(gradient, shrinks)
     incoming, outgoing = (t.permute(0, 2, 3, 1).flatten(0, 2).double() for t in (gradient, signs))
     largest = torch.linalg.matrix_norm(incoming.T @ outgoing / len(outgoing), ord=2)
-    return float(2 - largest - 1 / (largest + 1e-6))
+    return torch.where(unchanged, -math.inf, 2 - largest - 1 / (largest + 1e-6))
 
 
 def gains(forward: Forward) -> Tap:

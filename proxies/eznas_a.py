@@ -50,21 +50,24 @@ def mean(scores: list[float]) -> float:
     return sum(scores) / len(scores)
 
 
-def _score(gradient: Tensor) -> float:
+def _score(gradient: Tensor) -> Tensor:
     """Return the Frobenius norm of sigmoid(logdet(sign(G))) over the H x W matrices of G `(N, C, H, W)`."""
     _check_square(gradient)
     sign, logarithm = slogdet(gradient.sign())
     value = torch.where(sign > 0, logarithm.sigmoid(), 0.5).masked_fill(sign == 0, 0.0)
-    return float(value.norm())
+    norm: Tensor = value.norm()
+    return norm
 
 
-def _score_as_released(place: Place, activation: Tensor, gradient: Tensor) -> float:
+def _score_as_released(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     _check_square(gradient)
     # The round-off of singular matrices depends on the memory layout; the released code stores rows.
-    return float(gradient.sign().float().contiguous().logdet().nan_to_num(0.0, neginf=-torch.inf).sigmoid().norm())
+    logarithm = gradient.sign().float().contiguous().logdet()
+    norm: Tensor = logarithm.nan_to_num(0.0, neginf=-torch.inf).sigmoid().norm()
+    return norm
 
 
-def _score_of(place: Place, activation: Tensor, gradient: Tensor) -> float:
+def _score_of(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     return _score(gradient)
 
 
@@ -153,7 +156,7 @@ def eznas_a_as_printed(
     Raises:
         NotApplicableError: The network has no triple, or its kernels are not square.
     """
-    return mean([_score(gradients[call.weight]) for call in convolution_of_triples(operations)])
+    return mean([float(_score(gradients[call.weight])) for call in convolution_of_triples(operations)])
 
 
 @register("eznas_a.l2", version=2, paper=f"{PAPER}, figure 10 (L2)", tuned_on=EVOLVED, batch_size=16)

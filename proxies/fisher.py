@@ -12,14 +12,14 @@ from .passes.taps import Place, layers
 from .registry import reads, register
 
 
-def _channel_saliency(place: Place, activation: Tensor, gradient: Tensor) -> float:
+def _channel_saliency(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     """Return sum_k mean_n 1/2 (sum_positions a g)^2; channels are dimension 1 of a convolution, the last otherwise."""
     product = activation * gradient
     if isinstance(place, Call) and place.kind == "convolution":
         per_channel = product.sum(tuple(range(2, product.ndim)), dtype=torch.float64)
     else:
         per_channel = product.reshape(len(product), -1, product.shape[-1]).sum(1, dtype=torch.float64)
-    return 0.5 * per_channel.square().mean(0).sum().item()
+    return 0.5 * per_channel.square().mean(0).sum()
 
 
 SALIENCY = Tap(LOSS_PASS, at=layers, reduce=_channel_saliency)

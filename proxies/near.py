@@ -22,16 +22,14 @@ def weighted_or_activation(operations: Operations) -> Sequence[Place]:
     ]
 
 
-def _effective_rank(place: Place, activation: Tensor) -> float:
+def _effective_rank(place: Place, activation: Tensor) -> Tensor:
     """Return exp(entropy of the normalised singular values) of the first C rows of the positions x C matrix."""
     if activation.ndim == 4:
         activation = activation.permute(0, 3, 2, 1)
     rows = activation.reshape(-1, activation.shape[-1]).double()
     values = torch.linalg.svdvals(rows[: rows.shape[1]])
     share = values / values.sum()
-    if share.isnan().any():
-        return 0.0
-    return float(torch.special.entr(share).sum().exp())
+    return torch.where(share.isnan().any(), 0.0, torch.special.entr(share).sum().exp())
 
 
 RANKS = Tap(Forward(graph=False), at=weighted_or_activation, reduce=_effective_rank)

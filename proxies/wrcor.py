@@ -15,7 +15,7 @@ from .registry import reads, register
 def _responses(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     """Return |correlations| of images in activation plus those in gradient, `(N, N)`; a matrix with NaN adds zero."""
     both = [correlations(t.flatten(1).double()).abs() for t in (activation, gradient)]
-    return torch.stack([torch.zeros_like(m) if m.isnan().any() else m for m in both]).sum(0)
+    return torch.stack([torch.where(m.isnan().any(), 0.0, m) for m in both]).sum(0)
 
 
 RESPONSES = Tap(LOSS_PASS, at=relus, reduce=_responses, side="input")

@@ -15,7 +15,7 @@ from ..operations.calls import NO_LAYER
 from .core import Host, Need, Pass
 from .forward import DATA, Forward, Trace
 from .objectives import CROSS_ENTROPY, SUM, Objective
-from .taps import Tap, all_finite, finite
+from .taps import Tap, all_finite, as_numbers, finite
 
 #: The weight `(K, ...)` of every convolution and linear map with its gradient, in float64 and in order of definition.
 Layers = list[tuple[Tensor, Tensor]]
@@ -122,9 +122,10 @@ class Backward(Gradients):
     def take_taps(self, probe: Host, trace: Trace) -> None:
         """Move what the taps of this pass have reduced to the trace."""
         watched = [w for w in trace.watched if w.tap.of == self]
-        for tap in probe.asked(self):
-            if isinstance(tap, Tap) and tap not in probe.errors:
-                trace.taps[tap] = [(w.place, w.take()) for w in watched if w.tap == tap]
+        taps = [need for need in probe.asked(self) if isinstance(need, Tap) and need not in probe.errors]
+        taken = {tap: [(w.place, w.take()) for w in watched if w.tap == tap] for tap in taps}
+        probe.errors |= trace.looks.errors()
+        trace.taps |= {tap: as_numbers(taken[tap]) for tap in taps if tap not in probe.errors}
 
 
 class Gradient(Need):

@@ -23,7 +23,7 @@ from . import inputs
 from .core import Host, Need, Pass
 from .inits import INITS
 from .inputs import Input
-from .taps import Place, Tap, Watched, all_finite, errors_kept, finite
+from .taps import Looks, Place, Tap, Watched, as_numbers, errors_kept
 
 Mode = Literal["train", "eval", "linear", "per_image"]
 
@@ -64,10 +64,24 @@ class Forward(Pass):
 
     def run(self, probe: Host) -> Trace:
         """Run the network on every input, with the taps of all passes that stand on this one."""
+        looks = Looks()
+        try:
+            trace = self._run(probe, looks)
+        except Exception:
+            looks.check()  # a NaN on the way says more than what it led to
+            raise
+        if error := looks.errors().get(None):
+            for tap in probe.taps_on(self):
+                probe.errors.pop(tap, None)
+            raise error
+        trace.taps = {tap: as_numbers(tapped) for tap, tapped in trace.taps.items()}
+        return trace
+
+    def _run(self, probe: Host, looks: Looks) -> Trace:
         operations = probe.operations(self.training)
         if self.mode == "linear":
             operations.covered("norms", "every norm has to be bypassed")
-        state = self.state(probe, operations)
+        state = self.state(probe, operations, looks)
         trace = Trace(operations, state)
         for tensor in trace.parameters.values():
             tensor.requires_grad_(self.graph and tensor.is_floating_point())
@@ -79,12 +93,12 @@ class Forward(Pass):
             torch.set_grad_enabled(self.graph),
         ):
             for made in self.inputs:
-                x = self.input(probe, made).requires_grad_(self.graph)
+                x = self.input(probe, made, looks).requires_grad_(self.graph)
                 trace.inputs.append(x)
                 # A network may write into its input, which must not be a leaf of the graph.
                 with self._in_dtype():
                     logits = probe.logits(made.run(partial(watch.run, probe.net), x.clone()), len(x))
-                trace.outputs.append(finite(f"the output on {made}", logits))
+                trace.outputs.append(looks.at(f"the output on {made}", logits))
                 probe.forwards += 1
         return trace
 
@@ -98,19 +112,24 @@ class Forward(Pass):
                 raise
             raise NotApplicableError(f"the network does not run in {self.dtype} ({str(error)[:100]})") from None
 
-    def state(self, probe: Host, operations: Operations) -> dict[str, Tensor]:
-        """Return the tensors of the network by name, initialised."""
+    def state(self, probe: Host, operations: Operations, looks: Looks | None = None) -> dict[str, Tensor]:
+        """Return the tensors of the network by name, initialised; without `looks` they are checked at once."""
         with torch.no_grad():
             given = {**probe.state(), **{w.name: w.value.clone() for w in operations.weights if w.value is not None}}
             state = INITS[self.init](operations, given, torch.Generator(device="cpu").manual_seed(probe.seed))
-            all_finite("", {name: tensor for name, tensor in state.items() if name not in probe.places.buffers})
+            parameters = {name: tensor for name, tensor in state.items() if name not in probe.places.buffers}
+            (own := looks or Looks()).at_all("", parameters)
             if self.dtype is not None:
                 state = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in state.items()}
+        if looks is None:
+            own.check()
         return {name: tensor.detach() for name, tensor in state.items()}
 
-    def input(self, probe: Host, made: Input) -> Tensor:
-        """Return a copy of an input, in the memory layout of the images."""
-        x = finite(str(made), made.make(probe)).detach()
+    def input(self, probe: Host, made: Input, looks: Looks | None = None) -> Tensor:
+        """Return a copy of an input, in the memory layout of the images; without `looks` it is checked at once."""
+        x = (own := looks or Looks()).at(str(made), made.make(probe)).detach()
+        if looks is None:
+            own.check()
         return x.to(self.dtype or x.dtype, memory_format=inputs.layout(probe.x), copy=True)
 
 
@@ -132,6 +151,7 @@ class Trace:
         watched: Activations that taps of backward passes wait at.
         chains: Tapped activations of the pass `Signs`, in the order in which they ran.
         running: The backward pass that is running; hooks refer to this instead of the probe.
+        looks: What the running backward pass has seen at its taps.
         graph_freed: Whether the graph has been freed by a backward pass.
     """
 
@@ -143,6 +163,7 @@ class Trace:
     watched: list[Watched] = field(default_factory=list, repr=False)
     chains: dict[Tap, list[tuple[Place, Tensor]]] = field(default_factory=dict, repr=False)
     running: Pass | None = None
+    looks: Looks = field(default_factory=Looks, repr=False)
     graph_freed: bool = False
 
     @property
@@ -310,7 +331,7 @@ class Running(Substituting):
             with errors_kept(errors, tap), charged(tap):
                 yield
 
-        watched = Watched(tap, place, activation.detach(), reduce, kept)
+        watched = Watched(tap, place, activation.detach(), reduce, kept, trace.looks)
         trace.watched.append(watched)
         if activation.requires_grad:
             # Several objectives can be differentiated through one forward; only that of the tap counts.

@@ -16,6 +16,7 @@ from .backward import Backward, Found, Gradients, ParameterGradients, without_se
 from .core import Host, Need
 from .forward import Trace
 from .tangents import NoTangentError, Tangents, tangent_of, with_tangent
+from .taps import Looks
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,14 @@ class HessianProduct(Gradients):
         """
         if self.forward.mode != "train" or len(self.forward.inputs) != 1:
             raise NoTangentError(str(self.forward))
-        state = self.forward.state(probe, trace.operations)
+        state = self.forward.state(probe, trace.operations, looks := Looks())
         leaves = {name: state[name].requires_grad_() for name in along}
         (made,) = self.forward.inputs
         with forward_ad.dual_level():
             state |= {name: with_tangent(leaves[name], g) for name, g in along.items()}
             watch = Tangents(trace.operations, state, self.forward.mode)
             with probe.places.given(state, True), given_random_state(probe.seed, probe.x.device), torch.enable_grad():
-                x = self.forward.input(probe, made)
+                x = self.forward.input(probe, made, looks)
                 try:
                     output = probe.logits(made.run(lambda x: watch.run(probe.net, x), x), len(x))
                 except NotImplementedError as error:  # torch has no tangents of it
@@ -91,6 +92,7 @@ class HessianProduct(Gradients):
                         raise
                     raise NoTangentError(str(error)) from None
                 logits, tangent = tangent_of(output)
+        looks.check()
         if tangent is None:
             return dict.fromkeys(along)
         y = probe.labels(made, logits.shape[1]) if self.objective.labels else None

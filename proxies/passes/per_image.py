@@ -16,7 +16,7 @@ from ...random_state import given_random_state
 from .core import Host, Need, Pass
 from .forward import Forward, Substituting
 from .objectives import ALL, Objective
-from .taps import all_finite, errors_kept
+from .taps import Looks, errors_kept
 
 #: Number of images that the vectorised pass takes at a time.
 IMAGES_AT_ONCE = 16
@@ -63,8 +63,9 @@ class PerImage(Pass):
         """Differentiate, and reduce for all needs."""
         forward, objective = self.forward, self.objective
         operations = probe.operations(forward.training)
-        x = forward.input(probe, forward.inputs[0])
-        state = forward.state(probe, operations)
+        looks = Looks()
+        x = forward.input(probe, forward.inputs[0], looks)
+        state = forward.state(probe, operations, looks)
         # A parameter that a weight is computed from changes nothing: the pass takes the computed weight.
         names = [name for name in state if name not in operations.buffers and name not in operations.replaced]
         if not names:
@@ -72,7 +73,6 @@ class PerImage(Pass):
         y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         if objective.labels:
             y = probe.labels(forward.inputs[0])
-        highest = int(y.max())
         watch = Substituting(operations, state, forward.mode)
 
         def value(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class PerImage(Pass):
             with probe.places.given(watch.state, forward.training):
                 logits = probe.logits(watch.run(probe.net, image[None]), 1)
             if objective.labels:
-                probe.check_label(highest, logits.shape[1])
+                probe.labels(forward.inputs[0], logits.shape[1])
             return objective(logits, label[None])
 
         leaves = {name: state[name] for name in names}
@@ -108,11 +108,12 @@ class PerImage(Pass):
         for start in range(0, len(x), IMAGES_AT_ONCE):
             some = slice(start, start + IMAGES_AT_ONCE)
             found: dict[str, Tensor] = self._vectorised(probe, differentiate, leaves, x[some], y[some])
-            all_finite("the gradient of ", found)
+            looks.at_all("the gradient of ", found)
             for need in needs:
                 if need not in probe.errors:
                     with errors_kept(probe.errors, need), probe.seconds.spent_on(need):
                         parts[need].append(need.reduce(chosen(need, found)))
+        looks.check()
         probe.forwards += 1
         probe.backwards += 1
         return {need: torch.cat(values) for need, values in parts.items() if need not in probe.errors}

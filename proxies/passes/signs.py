@@ -11,7 +11,7 @@ from torch import Tensor
 from .backward import or_zeros
 from .core import Host, Pass
 from .forward import Forward
-from .taps import Tap, errors_kept, finite
+from .taps import Looks, Tap, as_numbers, errors_kept
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Signs(Pass):
         taps = [tap for tap in probe.asked(self) if isinstance(tap, Tap) and tap not in probe.errors]
         # Every tap goes back through the same graph.
         keep = probe.is_pending(self.forward, self) or len(taps) > 1
+        looks = Looks()
         for tap in taps:
             chain, values = trace.chains.pop(tap, []), []
             for place in range(len(chain) - 1, 0, -1):
@@ -56,9 +57,10 @@ class Signs(Pass):
                 if after.requires_grad and before.requires_grad:
                     (gradient,) = torch.autograd.grad(after, before, signs, retain_graph=keep, allow_unused=True)
                 with errors_kept(probe.errors, tap), probe.seconds.spent_on(tap):
-                    gradient = finite(f"the gradient at {name}", or_zeros(gradient, before))
+                    gradient = looks.at(f"the gradient at {name}", or_zeros(gradient, before), tap)
                     values.append((name, tap.reduce(name, signs, gradient)))
-            trace.taps[tap] = values[::-1]
+            trace.taps[tap] = as_numbers(values[::-1])
+        probe.errors |= looks.errors()
         probe.backwards += 1
         trace.graph_freed = not keep
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ class Watched:
     activation: Tensor
     reduce: Callable[[Tensor, Tensor], Any]
     kept: Callable[[Tap], Any]
+    looks: Looks
     version: int = 0
     value: Any = None
     arrived: bool = False
@@ -129,7 +131,8 @@ class Watched:
                 raise NotApplicableError(
                     f"{self.place}: the activation was overwritten by an operation that is not seen"
                 )
-            self.value = self.reduce(self.activation, finite(f"the gradient at {self.place}", gradient))
+            self.looks.at(f"the gradient at {self.place}", gradient, self.tap)
+            self.value = self.reduce(self.activation, gradient)
 
     def take(self) -> Any:
         """Return the reduced value; the gradient is zero if no path leads to the output."""
@@ -154,8 +157,51 @@ def bare(error: E) -> E:
     return error.with_traceback(None)
 
 
+class Looks:
+    """Looks at tensors of a pass whether they are finite; comparisons such as those of ReLU codes would hide a NaN.
+
+    What is seen stays on the device until the pass has ended, because a question to a device makes the processor wait.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[str, Any, Tensor, Tensor]] = []
+
+    def at(self, name: str, tensor: Tensor, key: Any = None) -> Tensor:
+        """Look at a tensor, and return it as it is; `key` says whom it concerns."""
+        if tensor.numel():
+            # Both carry on a NaN, and together they take a tenth of the time of `isfinite`.
+            self._seen.append((name, key, tensor.detach().amin(), tensor.detach().amax()))
+        return tensor
+
+    def at_all(self, prefix: str, tensors: Mapping[str, Tensor]) -> None:
+        """Look at all tensors by name that hold floating-point numbers."""
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point():
+                self.at(f"{prefix}{name}", tensor)
+
+    def errors(self) -> dict[Any, NotFiniteError]:
+        """Return the first error of everybody whom a NaN or an infinity concerns, with one question to the device."""
+        seen, self._seen = self._seen, []
+        extremes = [extreme for *_, least, most in seen for extreme in (least, most)]
+        numbers = torch.stack(extremes).tolist() if extremes else []
+        found: dict[Any, NotFiniteError] = {}
+        for (name, key, *_), *both in zip(seen, numbers[::2], numbers[1::2], strict=True):
+            if key not in found and not all(map(math.isfinite, both)):
+                found[key] = NotFiniteError(f"{'NaN' if any(map(math.isnan, both)) else 'an infinity'} in {name}")
+        return found
+
+    def check(self) -> None:
+        """Require that all tensors are finite.
+
+        Raises:
+            NotFiniteError: A tensor holds NaN or an infinity.
+        """
+        for error in self.errors().values():
+            raise error
+
+
 def finite(name: str, tensor: Tensor) -> Tensor:
-    """Return a tensor as it is, if it is finite; otherwise comparisons such as those of ReLU codes hide a NaN.
+    """Return a tensor as it is, if it is finite.
 
     Raises:
         NotFiniteError: The tensor holds NaN or an infinity.
@@ -164,6 +210,13 @@ def finite(name: str, tensor: Tensor) -> Tensor:
     if not tensor.sum().isfinite() and not tensor.isfinite().all():
         raise NotFiniteError(f"{'NaN' if tensor.isnan().any() else 'an infinity'} in {name}")
     return tensor
+
+
+def as_numbers(tapped: Tapped) -> Tapped:
+    """Return what a tap has reduced, with the scalars among it as numbers; they leave the device together."""
+    scalars = [value for _, value in tapped if isinstance(value, Tensor) and value.ndim == 0]
+    numbers = iter(torch.stack(scalars).tolist() if scalars else ())
+    return [(p, next(numbers) if isinstance(v, Tensor) and v.ndim == 0 else v) for p, v in tapped]
 
 
 def all_finite(prefix: str, tensors: Mapping[str, Tensor]) -> None:
