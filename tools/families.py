@@ -29,7 +29,7 @@ FAMILIES = {
         "These need no idea about learning: they count parameters, operations or layers, or take the accuracy "
         "before training. Larger networks are often more accurate, so a count can rank a space well. A proxy of "
         "another family is worth its cost where it ranks better than `params` and `macs`.",
-        ("params", "macs", "conv_count", "relu_count", "vkdnw_dim", "tpc", "l2_norm", "accuracy_at_init"),
+        ("params", "macs", "conv_count", "relu_count", "vkdnw_dim", "tpc", "nsc", "l2_norm", "accuracy_at_init"),
     ),
     "saliency": Family(
         "Saliency of weights",
