@@ -158,7 +158,13 @@ def play(
         while waiting := [(player, player.question) for player in players if player.question is not None]:
             assert scores is not None, "a method that asks for scores says so in its card"
             progress.extend(len(waiting))
-            pairs = ((question.proxy, network) for _, question in waiting for network in question.networks)
+            # What a method will ask for next is scored with the first, so that proxies share the passes of a network.
+            pairs = (
+                (proxy, network)
+                for player, question in waiting
+                for proxy in dict.fromkeys((question.proxy, *METHODS[player.run.method].also(player.run.proxy)))
+                for network in question.networks
+            )
             scores.need(pairs, progress)
             for player, question in waiting:
                 player.answer(scores.of(question.proxy, question.networks))

@@ -37,7 +37,7 @@ def played(space, config, benchmark_of):
 def method():
     """Register a method for one test."""
     before = dict(METHODS._items)
-    yield lambda search: METHODS.add("made", Method(search, scores=True))
+    yield lambda search, **kind: METHODS.add("made", Method(search, scores=True, **kind))
     METHODS._items = before
 
 
@@ -61,6 +61,17 @@ def test_repeats_ask_for_scores_together(played):
     _, scores = played("aging.moves", children=2, budget=6)
     assert len(scores.rounds) == 2
     assert all(3 <= len(asked) <= 6 for asked in scores.rounds)
+
+
+def test_what_a_method_asks_for_next_is_scored_with_the_first(played, method):
+    def search(given):
+        for proxy in (given.proxy, "macs"):
+            yield Score(("wide 1", "wide 2"), proxy)
+        yield Train("wide 1")
+
+    method(search, also=lambda proxy: ("macs",))
+    _, scores = played("made", repeats=1)
+    assert scores.rounds[0] == [(proxy, network) for proxy in ("params", "macs") for network in ("wide 1", "wide 2")]
 
 
 def test_a_network_is_scored_once_in_the_count(played, method):
