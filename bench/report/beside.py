@@ -156,7 +156,7 @@ def read(folder: Path) -> Beside:
 
 def _search(record: Mapping[str, Any]) -> Search:
     methods = tuple(_made(Reached, method) for method in record["methods"])
-    return _made(Search, {**record, "methods": methods, "notes": tuple(record["notes"])})
+    return Search(str(record["title"]), float(record["optimum"]), tuple(record["notes"]), methods)
 
 
 def _made(kind: Any, record: Mapping[str, Any]) -> Any:

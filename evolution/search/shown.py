@@ -44,7 +44,8 @@ def read(folder: Path) -> Search:
 def _search(document: Mapping[str, Any], rows: pd.DataFrame) -> Search:
     config, ((test, label),) = document["config"], document["test"].items()
     validation = next(iter(document["validation"]))
-    runs = {" ".join(filter(None, key)): own for key, own in rows.groupby(["method", "proxy"], sort=False)}
+    names = (rows["method"] + " " + rows["proxy"]).str.strip()
+    runs = {str(name): own for name, own in rows.groupby(names, sort=False)}
     if [each["name"] for each in document["outcomes"]] != list(runs):
         raise ValueError("the methods of search.json and search.csv differ")
     return Search(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ....errors import ResultsError, one_line
 from ..standing import Standing
+
+N = TypeVar("N", str, tuple[str, int])
 
 #: The table of a leaderboard that has its coefficients.
 TABLE = "leaderboard.csv"
@@ -117,39 +119,28 @@ def changes(before: Sequence[Row], now: Sequence[Row]) -> list[Change]:
     data set and accuracy, which is then on other networks, images or seeds. A row is the same as one of the same proxy
     and batch size, or else as the only one of the proxy. Values that differ by rounding alone are equal.
     """
-    known = {row.id for row in before} & {row.id for row in now}
-    same = _pairs([r.id for r in before], [r.id for r in now], _grounds(before, known), _grounds(now, known))
     found: list[Change] = []
-    for old, new in same:
-        older = [row for row in before if row.id == old]
-        newer = [row for row in now if row.id == new]
-        keys = [[(row.proxy, row.batch_size) for row in rows] for rows in (older, newer)]
-        rows = [dict(zip(of, held, strict=True)) for of, held in zip(keys, (older, newer), strict=True)]
-        both = set(keys[0]) & set(keys[1])
-        loose = [{key: key[0] for key in of if key not in both} for of in keys]
-        for a, b in _pairs(*keys, *loose):
-            found += _change(rows[0].get(a), rows[1].get(b))
+    for old, new in _pairs({row.id: row.ground for row in before}, {row.id: row.ground for row in now}):
+        older = {(row.proxy, row.batch_size): row for row in before if row.id == old}
+        newer = {(row.proxy, row.batch_size): row for row in now if row.id == new}
+        for a, b in _pairs({key: key[0] for key in older}, {key: key[0] for key in newer}):
+            found += _change(older[a] if a else None, newer[b] if b else None)
     order = {"gone": 2, "new": 1}
     return sorted(found, key=lambda c: (order.get(c.what, 0), -_size(c), c.row.title, c.row.proxy, c.row.batch_size))
 
 
-def _pairs(
-    old: Iterable[Any], new: Iterable[Any], loose_old: Mapping[Any, Hashable], loose_new: Mapping[Any, Hashable]
-) -> list[tuple[Any, Any]]:
-    """Return pairs of equal names, then pairs of loose names that alone have a key, then names without another."""
-    old, new = list(dict.fromkeys(old)), list(dict.fromkeys(new))
-    pairs = [(name, name) for name in new if name in old]
-    for name, key in loose_new.items():
-        olds = [other for other, own in loose_old.items() if own == key]
-        if len(olds) == 1 and list(loose_new.values()).count(key) == 1:
-            pairs.append((olds[0], name))
-    paired = [{pair[side] for pair in pairs} for side in (0, 1)]
-    pairs += [(None, name) for name in new if name not in paired[1]]
-    return pairs + [(name, None) for name in old if name not in paired[0]]
-
-
-def _grounds(rows: Iterable[Row], known: set[str]) -> dict[str, str]:
-    return {row.id: row.ground for row in rows if row.id not in known}
+def _pairs(old: Mapping[N, str], new: Mapping[N, str]) -> list[tuple[N | None, N | None]]:
+    """Pair names that are equal, then names that alone have a text on both sides; what is left has no other."""
+    pairs: list[tuple[N | None, N | None]] = [(name, name) for name in new if name in old]
+    loose_old, loose_new = (
+        {name: of[name] for name in of if name not in other} for of, other in ((old, new), (new, old))
+    )
+    for name, text in loose_new.items():
+        others = [other for other, own in loose_old.items() if own == text]
+        alone = len(others) == 1 and list(loose_new.values()).count(text) == 1
+        pairs.append((others[0] if alone else None, name))
+    paired = {first for first, _ in pairs}
+    return pairs + [(name, None) for name in loose_old if name not in paired]
 
 
 def _change(before: Row | None, now: Row | None) -> list[Change]:
