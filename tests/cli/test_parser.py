@@ -33,6 +33,11 @@ def test_every_argument_is_explained_by_a_sentence(command: str, parser: Parser)
         assert not text.startswith(("Of ", "The same", "That ")), (action.dest, text)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_result_is_there_as_json(command: str, parser: Parser) -> None:
+    assert "--json" in parser.commands[command].format_help()
+
+
 def test_settings_of_a_study_stand_over_those_of_the_file_and_arguments_over_both(parser: Parser) -> None:
     Path("several.yaml").write_text(
         "version: 1\nsample: 5\nbatch_sizes: [2]\nseeds: [1]\nstudies:\n- {sample: 6}\n- {sample: 7, seeds: [2]}\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from zcbench.__main__ import main
 from zcbench.bench.report.tracking.wandb import Session, _asked, digest, scores_artifact, scores_of, track
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.runner import run
@@ -139,6 +140,25 @@ class Run:
 
     def use_artifact(self, artifact: Any) -> None:
         self.used.append(artifact)
+
+
+# wandb leaves sockets and files to the interpreter's end.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_leaderboard_is_mirrored_offline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, out = str(tmp_path / "results"), str(tmp_path / "leaderboard")
+    study = ["--sample", "12", "--batch_sizes", "[2]", "--proxies", "params", "--resamples", "20"]
+    assert main(["run", *study, "--tracker", "none", "--out", results]) == 0
+    assert main(["leaderboard", "--results", results, "--out", out, "--tracker", "wandb"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracked offline")]
+    found = finished(Path(line.rsplit(" ", 1)[1]))
+    start = next(r.run for r in found if r.HasField("run"))
+    assert (start.job_type, start.display_name) == ("leaderboard", "leaderboard of results")
+    settings = {u.key or "/".join(u.nested_key) for r in found for u in r.config.update}
+    assert "used/scores-nb201-cifar10-samples" in settings
+    artifacts = [r.request.log_artifact.artifact for r in found if r.request.HasField("log_artifact")]
+    artifacts += [r.artifact for r in found if r.HasField("artifact")]
+    paths = {entry.path for a in artifacts if a.type == "leaderboard" for entry in a.manifest.contents}
+    assert paths == {"index.html", "leaderboard.csv", "overview.csv"}
 
 
 def test_a_leaderboard_says_which_scores_it_is_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
