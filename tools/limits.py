@@ -110,7 +110,7 @@ def ntk(count: int) -> Iterator[str]:
     a, b = np.array(values).T
     draw = np.random.default_rng(0).integers(0, len(a), (2000, len(a)))
     low, high = np.percentile([kendall(a[of], b[of]) for of in draw], [2.5, 97.5])
-    yield f"Kendall's tau of both values on {len(a)} networks that have them: {kendall(a, b):.2f} [{low:.2f} {high:.2f}]."
+    yield f"Kendall's tau of both, on {len(a)} networks that have both: {kendall(a, b):.2f} [{low:.2f} {high:.2f}]."
     yield f"Train mode takes {np.median(costs):.1f} times as long as eval mode."
 
 
