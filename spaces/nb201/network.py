@@ -7,8 +7,10 @@ import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +22,8 @@ OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 #: Number of cells.
 SIZE = len(OPERATIONS) ** len(EDGES)
+#: The class of every cell, uint16, see `isomorphism_classes`.
+CLASSES = Path(__file__).parent / "classes.npy"
 CHANNELS = 16
 CELLS_PER_STAGE = 5
 
@@ -175,6 +179,15 @@ def _inner_values(cell: Cell) -> tuple[Value, Value]:
 @functools.cache
 def isomorphism_classes() -> tuple[int, ...]:
     """Return for every index that of the first cell with the same function; there are 5,044 classes.
+
+    They are read from a file that `python -m zcbench.tools.classes` writes, because to compare all functions takes
+    a third of a second at every start.
+    """
+    return tuple(np.load(CLASSES, allow_pickle=False).tolist())
+
+
+def classes_by_function() -> tuple[int, ...]:
+    """Return `isomorphism_classes`, worked out from the functions of all cells.
 
     Cells without an unreachable operation come first, because such an operation counts for the size of a network.
     """

@@ -20,6 +20,7 @@ from zcbench.spaces.nb201.network import (
     EDGES,
     OPERATIONS,
     Cell,
+    classes_by_function,
     has_unreachable,
     isomorphism_classes,
     parse,
@@ -89,6 +90,7 @@ def test_unique_texts_equal_the_reference() -> None:
 
 def test_isomorphism_classes() -> None:
     classes = isomorphism_classes()
+    assert classes == classes_by_function()  # the file is what `python -m zcbench.tools.classes` writes
     assert len(set(classes)) == 5044
     assert all(classes[first] == first for first in classes)
     assert classes[69] == classes[9722]  # they differ in the order of nodes, and the official texts differ too

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+from zcbench.bench.study.config import studies
+from zcbench.tools import limits
+from zcbench.tools.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = limits.batch(4, 16)
+    monkeypatch.setattr(limits, "batch", lambda images, side=16: small)
+    monkeypatch.setattr(limits, "networks", lambda count: [13714, 10676, 15][:count])
+
+
+def test_the_proxies_are_those_of_the_quickstart_and_of_naslib() -> None:
+    assert set(QUICKSTART) == set(yaml.safe_load(studies()["quickstart"].read_text())["proxies"])
+    first = {"epe_nas", "fisher", "macs", "grad_norm", "grasp", "jacob_cov", "l2_norm"}
+    assert set(THIRTEEN) == first | {"naswot", "params", "plain", "snip", "synflow", "zen"}
+
+
+def test_every_section_runs() -> None:
+    assert [line.split(":")[0] for line in naslib(2)] == [*limits.DATA, "All"]
+    assert len(list(quickstart(1))) == 3
+    assert "on 2 networks" in next(ntk(2))
