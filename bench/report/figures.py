@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 COLOURED = 10
 #: Largest number of rows of a heat map whose cells have room for a number.
 NUMBERED = 32
+#: Most proxies of a heat map that is drawn; the page has one of any size, in which one can point at a cell.
+DRAWN = 40
 
 _INK, _BLUE, _PALE, _GREY = "#1c2430", "#2b6cb0", "#bcd3ea", "#9aa5b4"
 #: What stands for a colour in a page, which may be light or dark.
@@ -374,6 +376,8 @@ def _of_standing(standing: Standing) -> Iterator[Drawing]:
     for family in dict.fromkeys(name for name, _ in standing.agreements):
         rows = [row for name, row in standing.agreements if name == family]
         known = {name for row in rows for name in (row.first, row.second)}
+        if len(known) > DRAWN:
+            continue
         place = {name: i for i, name in enumerate(label for label in labels if label in known)}
         matrix = np.full((len(place), len(place)), np.nan)
         for row in rows:
