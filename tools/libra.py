@@ -127,7 +127,7 @@ def split(source: Source, seed: int) -> Result:
     wide = wide.reindex(recipe.architectures)
     # Proxies that most networks have a score of, and the networks that have all of these.
     names = [n for n in wide.columns if n in PROXIES and np.isfinite(wide[n]).mean() > MOST and wide[n].nunique() > 1]
-    whole = np.isfinite(wide[names]).all(axis=1).to_numpy()
+    whole = np.isfinite(wide[names].to_numpy()).all(axis=1)
     wide, truth = wide[whole], np.array(recipe.values)[whole]
     classes = np.array(recipe.classes or range(len(whole)))[whole]
     scores = {n: wide[n].to_numpy() * (-1 if PROXIES[n].direction == "lower" else 1) for n in names}

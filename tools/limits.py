@@ -28,8 +28,10 @@ from ..spaces.nb201.space import NasBench201
 from .agreement import NASLIB
 
 #: The proxies of the quickstart, of which the last has determinants.
-QUICKSTART = ("params", "macs", "l2_norm", "grad_norm", "snip", "plain", "fisher", "jacob_cov", "naswot", "synflow")
-QUICKSTART += ("zen", "eznas_a")
+QUICKSTART = (
+    *("params", "macs", "l2_norm", "grad_norm", "snip", "plain", "fisher", "jacob_cov", "naswot", "synflow"),
+    *("zen", "eznas_a"),
+)
 THIRTEEN = tuple(name for name in NASLIB if name != "naswot.as_released")
 #: The data sets that NASLib has scores for.
 DATA = ("cifar10", "cifar100", "imagenet16-120")

@@ -96,18 +96,19 @@ def lines(board: Source, table: pd.DataFrame, stored: pd.DataFrame) -> Iterator[
     recipe, rows = board[0].recipe, board[1]
     truth = pd.Series(dict(zip(recipe.architectures, recipe.values, strict=True)), name="accuracy")
     known = {p.proxy: p for p in every() if (p.space, p.task) == (recipe.space, recipe.dataset)}
-    for row in table[table["id"] == board[0].id].itertuples():
-        if not (of := known.get(row.proxy)):
+    for row in table[table["id"] == board[0].id].to_dict("records"):
+        proxy = str(row["proxy"])
+        if not (of := known.get(proxy)):
             continue
         kind, value = ("tau", of.tau) if of.tau is not None else ("rho", of.rho)
-        own = rows[rows["proxy"] == row.proxy].set_index("architecture")["value"]
-        theirs, here, agreement, common = _both(own, truth, stored, row.proxy, of)
+        own = rows[rows["proxy"] == proxy].set_index("architecture")["value"]
+        theirs, here, agreement, common = _both(own, truth, stored, proxy, of)
         yield Line(
-            row.proxy,
+            proxy,
             kind,
-            getattr(row, kind),
-            getattr(row, f"{kind}_low"),
-            getattr(row, f"{kind}_high"),
+            row[kind],
+            row[f"{kind}_low"],
+            row[f"{kind}_high"],
             float(value or 0),
             of.networks,
             theirs,
@@ -126,7 +127,7 @@ def _both(
         return np.nan, np.nan, np.nan, 0
     column = stored.set_index("arch_str")[f"cifar10_{NASLIB[proxy]}"].rename("stored")
     both = pd.concat([own.rename("own"), truth, column], axis=1, join="inner")
-    both = both[np.isfinite(both).all(axis=1) & both["stored"].ne(-1e8)]
+    both = both[np.isfinite(both.to_numpy()).all(axis=1) & both["stored"].ne(-1e8).to_numpy()]
     scores, stored_scores, accuracy = (both[name].to_numpy() for name in ("own", "stored", "accuracy"))
     return (
         kendall(stored_scores, accuracy),

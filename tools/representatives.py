@@ -47,8 +47,9 @@ def effects(rows: pd.DataFrame, space: NasBench201) -> Iterator[tuple[str, int, 
         known = own[np.isfinite(own["value"])]
         indices = [space.index(architecture) for architecture in known["architecture"]]
         scores, accuracies = known["value"].to_numpy(), truth[indices]
-        both = (kendall(values, accuracies) for values in (scores, shared(indices, scores.tolist(), space)))
-        yield str(name), len(indices), len(set(map(space.representative, indices))), *both
+        classes = len(set(map(space.representative, indices)))
+        of_class = shared(indices, scores.tolist(), space)
+        yield str(name), len(indices), classes, kendall(scores, accuracies), kendall(of_class, accuracies)
 
 
 def page(scores: pd.DataFrame) -> str:

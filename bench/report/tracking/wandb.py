@@ -242,8 +242,9 @@ def _bars(rankings: Sequence[Ranking]) -> dict[str, Any]:
         bars = [{"proxy": r.proxy, "tau": r.correlation.tau} for r in own]
         charts[f"tau/batch{size}"] = wandb.plot.bar(as_table(bars), "proxy", "tau", title=title)
         if figures.available():
-            ends = [(r.correlation.tau, r.correlation.tau_low, r.correlation.tau_high) for r in own]
-            drawn = figures.intervals([r.proxy for r in own], *zip(*ends, strict=True), title=title)
+            names, found = [r.proxy for r in own], [r.correlation for r in own]
+            low, high = [c.tau_low for c in found], [c.tau_high for c in found]
+            drawn = figures.intervals(names, [c.tau for c in found], low, high, title=title)
             charts[f"tau with intervals/batch{size}"] = wandb.Html(drawn)
     return charts
 
