@@ -157,7 +157,7 @@ def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]], beside: B
         marks={name: marks(name) for name in names},
         proxies=_filtered(made.overall),
         trace=TRACE,
-        spaces={name: SPACES[name][0] for name in sorted(spaces) if name in SPACES},
+        spaces={name: SPACES[name][0] for name in sorted(spaces) if SPACES.get(name, (name,))[0] != name},
         searches=beside.searches,
         drawn=[_lines(search) for search in beside.searches],
         programs=beside.programs,

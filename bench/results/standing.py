@@ -55,10 +55,7 @@ def stand(board: Board, rows: pd.DataFrame) -> Standing:
         IncompleteError: A score is missing.
     """
     recipe = board.recipe
-    extra = [baseline(board, name) for name in BASELINES if name not in recipe.versions]
-    every = pd.concat([with_aggregates(rows, recipe, board.name), *extra])
-    sample = of_recipe(recipe, every)
-    rankings = rank(recipe, every, sample)
+    sample, rankings = ranked(board, rows)
     measured = {(m.panel.proxy, m.panel.batch_size): m for m in sample.measured}
     trained = np.isfinite(recipe.values)
     sizes = {name: values[trained] for name, values in board.sizes.items()}
@@ -80,6 +77,18 @@ def stand(board: Board, rows: pd.DataFrame) -> Standing:
         ablate([board], sample) if several else None,
         *_ceilings(board, sample),
     )
+
+
+def ranked(board: Board, rows: pd.DataFrame) -> tuple[Sample, list[Ranking]]:
+    """Return the networks of a board with the scores of its proxies, and how these rank, the best Kendall's tau first.
+
+    Raises:
+        IncompleteError: A score is missing.
+    """
+    extra = [baseline(board, name) for name in BASELINES if name not in board.recipe.versions]
+    every = pd.concat([with_aggregates(rows, board.recipe, board.name), *extra])
+    sample = of_recipe(board.recipe, every)
+    return sample, rank(board.recipe, every, sample)
 
 
 def _places(rankings: Sequence[Ranking], comparisons: Sequence[tuple[str, Comparison]]) -> list[Place | None]:

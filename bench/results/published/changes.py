@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ....errors import ResultsError, one_line
-from ..standing import Standing
+from ..standing import Standing, ranked
+from .sources import BOARDS, read_leaderboard
 
 N = TypeVar("N", str, tuple[str, int])
 
@@ -86,12 +87,15 @@ def of_standings(standings: Iterable[Standing]) -> list[Row]:
 
 
 def former(folder: Path) -> list[Row]:
-    """Return the rows of a former version of a leaderboard, from its folder.
+    """Return the rows of a former version of a leaderboard, from its table, or from its scores if it has no table.
 
     Raises:
-        ResultsError: The folder is no leaderboard, one of an older zcbench, or its table is torn.
+        ResultsError: The folder is no leaderboard, one of an older zcbench, or a file of it is torn.
     """
     path = folder / TABLE
+    if not path.exists() and (folder / BOARDS).exists():
+        sources = read_leaderboard(folder)
+        return [_row(r.flat() | board.identity()) for board, rows in sources for r in ranked(board, rows)[1]]
     if not path.is_file():
         raise ResultsError(f"since: expected a folder that zcbench leaderboard wrote, got {folder}, without {TABLE}")
     try:

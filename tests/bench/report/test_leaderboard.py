@@ -341,6 +341,13 @@ def test_what_changed_since_a_former_version_is_written_and_verified(
     assert main(["leaderboard", "--results", str(tmp_path / "r"), "--out", out, "--since", out]) == 0
     assert not (tmp_path / "out" / "changes.csv").exists()
     assert "Nothing: every row is as it was." in (tmp_path / "out" / "index.html").read_text()
+    # Of a version that is kept, the scores are enough.
+    (tmp_path / "kept").mkdir()
+    for name in ("boards.json", "scores.parquet"):
+        shutil.copy(tmp_path / "out" / name, tmp_path / "kept" / name)
+    kept = str(tmp_path / "kept")
+    assert main(["leaderboard", "--results", str(tmp_path / "r"), "--out", out, "--since", kept]) == 0
+    assert not (tmp_path / "out" / "changes.csv").exists()
     made(tmp_path / "new", {"exact": lambda truth, seed, size: -truth, "fresh": noisy}, versions={"exact": 2})
     assert main(["leaderboard", "--results", str(tmp_path / "new"), "--out", out, "--since", out]) == 0
     found = table(tmp_path / "out", "changes")
