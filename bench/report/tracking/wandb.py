@@ -242,8 +242,14 @@ def _bars(rankings: Sequence[Ranking]) -> dict[str, Any]:
         bars = [{"proxy": r.proxy, "tau": r.correlation.tau} for r in own]
         charts[f"tau/batch{size}"] = wandb.plot.bar(as_table(bars), "proxy", "tau", title=title)
         if figures.available():
-            ends = [(r.correlation.tau, r.correlation.tau_low, r.correlation.tau_high) for r in own]
-            drawn = figures.intervals([r.proxy for r in own], *zip(*ends, strict=True), title=title)
+            found = [ranking.correlation for ranking in own]
+            drawn = figures.intervals(
+                [ranking.proxy for ranking in own],
+                [each.tau for each in found],
+                [each.tau_low for each in found],
+                [each.tau_high for each in found],
+                title,
+            )
             charts[f"tau with intervals/batch{size}"] = wandb.Html(drawn)
     return charts
 
