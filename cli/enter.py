@@ -51,21 +51,13 @@ def main(parsed: Sequence[Namespace]) -> int:
     with waiting("loading torch"):
         from ..bench.report.numbers import estimate, milliseconds, null_if_not_finite
         from ..bench.results.published.entry import chosen, enter, write
-        from ..plugins import load
-        from ..proxies import PROXIES
 
     (given,) = parsed
     files = [*([given.file] if given.file else []), *listed(given.program)]
     if not files:
         raise ConfigError("file: expected a Python file that registers a proxy, or --program, got none")
     boards = chosen(Path(given.to), listed(given.boards))
-    known = set(PROXIES)
-    load([given.file] if given.file else [])
-    names = [name for name in PROXIES if name not in known] + register_programs(listed(given.program))
-    if not names:
-        raise ConfigError(
-            f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register"
-        )
+    names = _registered(given)
     if _faults(boards[0], names, given.data):
         return 1
     shown = table("board", "proxy", "rank", "tau [95 %]", "ms", title=f"entry of {', '.join(names)}")
@@ -110,6 +102,25 @@ def main(parsed: Sequence[Namespace]) -> int:
     print(f"entry: {out}", file=sys.stderr)
     print(f"zcbench: the board with it: zcbench leaderboard --results {given.to} --entries {out}", file=sys.stderr)
     return 4 if failed else 0
+
+
+def _registered(given: Namespace) -> list[str]:
+    """Register the proxies of the file and of the programs, and return their names.
+
+    Raises:
+        ConfigError: There are none.
+    """
+    from ..plugins import load
+    from ..proxies import PROXIES
+
+    known = set(PROXIES)
+    load([given.file] if given.file else [])
+    names = [name for name in PROXIES if name not in known] + register_programs(listed(given.program))
+    if not names:
+        raise ConfigError(
+            f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register"
+        )
+    return names
 
 
 def _own(standing: Standing, names: Sequence[str]) -> list[tuple[Ranking, Place | None]]:

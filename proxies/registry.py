@@ -221,14 +221,7 @@ def register(
         )
 
     def decorate(function: F) -> F:
-        for parameter in inspect.signature(function).parameters.values():
-            if parameter.default is parameter.empty:
-                raise ProxyError(
-                    f"proxy '{name}': expected a default for the parameter {parameter.name} that says what it is "
-                    "given, got none: a proxy gets what it reads of a network, as in `layers: Layers = reads(LOSS)`"
-                )
-            if isinstance(parameter.default, Need):
-                raise ProxyError(f"proxy '{name}': expected `{parameter.name} = reads(...)`, got no reads around it")
+        _check_defaults(name, function)
         proxy = Proxy(
             name=name,
             function=function,
@@ -246,6 +239,17 @@ def register(
         return function
 
     return decorate
+
+
+def _check_defaults(name: str, function: ProxyFunction) -> None:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is parameter.empty:
+            raise ProxyError(
+                f"proxy '{name}': expected a default for the parameter {parameter.name} that says what it is "
+                "given, got none: a proxy gets what it reads of a network, as in `layers: Layers = reads(LOSS)`"
+            )
+        if isinstance(parameter.default, Need):
+            raise ProxyError(f"proxy '{name}': expected `{parameter.name} = reads(...)`, got no reads around it")
 
 
 @dataclass(frozen=True)

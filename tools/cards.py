@@ -24,8 +24,8 @@ from ..proxies.rank import rank
 from ..proxies.registry import COSTS, passes
 from ..proxies.score import score
 from . import zoo
-from .families import FAMILIES, Family, family
-from .site import mathml
+from .pages.families import FAMILIES, Family, family
+from .pages.site import mathml
 
 ROOT = Path(__file__).parents[1]
 #: What the zoo says of a proxy that has a score, and of one that was not tried.

@@ -9,7 +9,7 @@ from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.registry import costs
 from zcbench.tools import zoo
 from zcbench.tools.cards import EXAMPLE, anchor, code, example, formulas, listing, pages, works_on
-from zcbench.tools.families import FAMILIES, family
+from zcbench.tools.pages.families import FAMILIES, family
 
 # Other tests register proxies of their own.
 OURS = {

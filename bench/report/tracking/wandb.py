@@ -242,9 +242,14 @@ def _bars(rankings: Sequence[Ranking]) -> dict[str, Any]:
         bars = [{"proxy": r.proxy, "tau": r.correlation.tau} for r in own]
         charts[f"tau/batch{size}"] = wandb.plot.bar(as_table(bars), "proxy", "tau", title=title)
         if figures.available():
-            names, found = [r.proxy for r in own], [r.correlation for r in own]
-            low, high = [c.tau_low for c in found], [c.tau_high for c in found]
-            drawn = figures.intervals(names, [c.tau for c in found], low, high, title=title)
+            found = [ranking.correlation for ranking in own]
+            drawn = figures.intervals(
+                [ranking.proxy for ranking in own],
+                [each.tau for each in found],
+                [each.tau_low for each in found],
+                [each.tau_high for each in found],
+                title,
+            )
             charts[f"tau with intervals/batch{size}"] = wandb.Html(drawn)
     return charts
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import zcbench
-from zcbench.tools.site import fetched, mathml, on_page_content, on_post_build
+from zcbench.tools.pages.site import fetched, mathml, on_page_content, on_post_build
 
 ROOT = Path(zcbench.__file__).parent
 
