@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..bench.stats.coefficients import kendall
 from ..spaces.nb201.network import cells, has_unreachable
 from ..spaces.nb201.space import NasBench201
 
 
-def shared(indices: Sequence[int], scores: Sequence[float], space: NasBench201) -> np.ndarray:
+def shared(indices: Sequence[int], scores: Sequence[float], space: NasBench201) -> NDArray[np.float64]:
     """Return the scores `(n,)` of networks when each class has that of its first network.
 
     Args:
@@ -47,8 +48,9 @@ def effects(rows: pd.DataFrame, space: NasBench201) -> Iterator[tuple[str, int, 
         known = own[np.isfinite(own["value"])]
         indices = [space.index(architecture) for architecture in known["architecture"]]
         scores, accuracies = known["value"].to_numpy(), truth[indices]
-        both = (kendall(values, accuracies) for values in (scores, shared(indices, scores.tolist(), space)))
-        yield str(name), len(indices), len(set(map(space.representative, indices))), *both
+        classes = len(set(map(space.representative, indices)))
+        of_class = shared(indices, scores.tolist(), space)
+        yield str(name), len(indices), classes, kendall(scores, accuracies), kendall(of_class, accuracies)
 
 
 def page(scores: pd.DataFrame) -> str:
