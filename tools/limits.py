@@ -17,10 +17,12 @@ from functools import partial
 
 import numpy as np
 import torch
+import yaml
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..bench.stats.coefficients import kendall
+from ..bench.study.config import studies
 from ..datasets import TASKS
 from ..proxies import PROXIES
 from ..proxies.registry import Score, score_all
@@ -28,10 +30,7 @@ from ..spaces.nb201.space import NasBench201
 from .agreement import NASLIB
 
 #: The proxies of the quickstart, of which the last has determinants.
-QUICKSTART = (
-    *("params", "macs", "l2_norm", "grad_norm", "snip", "plain", "fisher", "jacob_cov", "naswot", "synflow"),
-    *("zen", "eznas_a"),
-)
+QUICKSTART = tuple(yaml.safe_load(studies()["quickstart"].read_text("utf-8"))["proxies"])
 THIRTEEN = tuple(name for name in NASLIB if name != "naswot.as_released")
 #: The data sets that NASLib has scores for.
 DATA = ("cifar10", "cifar100", "imagenet16-120")

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..bench.stats.coefficients import kendall
 from ..spaces.nb201.network import cells, has_unreachable
 from ..spaces.nb201.space import NasBench201
 
 
-def shared(indices: Sequence[int], scores: Sequence[float], space: NasBench201) -> np.ndarray:
+def shared(indices: Sequence[int], scores: Sequence[float], space: NasBench201) -> NDArray[np.float64]:
     """Return the scores `(n,)` of networks when each class has that of its first network.
 
     Args:

@@ -118,7 +118,7 @@ class Forward(Pass):
             given = {**probe.state(), **{w.name: w.value.clone() for w in operations.weights if w.value is not None}}
             state = INITS[self.init](operations, given, torch.Generator(device="cpu").manual_seed(probe.seed))
             parameters = {name: tensor for name, tensor in state.items() if name not in probe.places.buffers}
-            (own := looks or Looks()).at_all("", parameters)
+            (own := looks or Looks()).at_held(parameters)
             if self.dtype is not None:
                 state = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in state.items()}
         if looks is None:

@@ -108,7 +108,8 @@ class PerImage(Pass):
         for start in range(0, len(x), IMAGES_AT_ONCE):
             some = slice(start, start + IMAGES_AT_ONCE)
             found: dict[str, Tensor] = self._vectorised(probe, differentiate, leaves, x[some], y[some])
-            looks.at_all("the gradient of ", found)
+            for name, gradient in found.items():
+                looks.at(f"the gradient of {name}", gradient)
             for need in needs:
                 if need not in probe.errors:
                     with errors_kept(probe.errors, need), probe.seconds.spent_on(need):

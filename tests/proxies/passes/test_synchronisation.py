@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from zcbench.datasets import TASKS
+from zcbench.errors import NotFiniteError
 from zcbench.proxies import PROXIES
 from zcbench.proxies.passes.core import Pass, chain, expanded
 from zcbench.proxies.passes.taps import Looks, as_numbers
@@ -106,6 +107,16 @@ def test_looks_name_the_first_tensor_and_what_is_in_it() -> None:
         "yours": "NaN in c",
     }
     looks.check()  # what was asked is forgotten
+
+
+def test_looks_at_held_tensors_take_no_overflow_for_an_infinity() -> None:
+    looks = Looks()
+    large = torch.full((4,), 3e38)
+    looks.at_held({"large": large, "counts": torch.arange(3)})
+    looks.check()
+    looks.at_held({"large": large, "wrong": torch.tensor([-math.inf, 1.0])})
+    with pytest.raises(NotFiniteError, match="an infinity in wrong"):
+        looks.check()
 
 
 def test_scalars_of_a_tap_leave_the_device_together() -> None:
