@@ -5,7 +5,6 @@ The scores come from `zcbench run --program PROGRAM.json ...`, which may include
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ...errors import ProgramError, ResultsError
 from ...progress import Progress
 from ...spaces import SPACES
 from .found import Found
+from .split import draw
 
 #: Inches: width and height of a cell of the picture.
 CELL = 1.1, 0.32
@@ -107,17 +107,25 @@ def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
     recipe = board.recipe
     space = SPACES[recipe.space](data)
     seen: set[str] = set()
+    classes: set[int] = set()
     for found in programs:
         if any(name == recipe.space for name, _ in _grounds(found)):
             try:
-                pool = space.sample(int(found.recipe["pool"]), int(found.recipe["sample_seed"]))
+                count, seed = int(found.recipe["pool"]), int(found.recipe["sample_seed"])
+                by_class = found.recipe.get("split") == "classes"
+                pool = draw(space, "pool", count, seed) if by_class else space.sample(count, seed)
+                classes |= set(pool) if by_class else set()
             except (LookupError, TypeError, ValueError):
                 raise _nowhere(found) from None
             seen |= {space.architecture(index) for index in pool}
-    accuracies: Mapping[str, float] = {n: a for n, a in recipe.accuracies.items() if n not in seen}
-    if len(accuracies) < 3:
-        raise ResultsError(f"results: {board.name}: only {len(accuracies)} networks are in no pool: expected 3 or more")
-    return dataclasses.replace(recipe, accuracies=accuracies)
+    left = recipe.part(recipe.accuracies.keys() - seen)
+    if classes:
+        left = recipe.part([n for n in left.accuracies if space.representative(space.index(n)) not in classes])
+    if len(left.accuracies) < 3:
+        raise ResultsError(
+            f"results: {board.name}: only {len(left.accuracies)} networks are in no pool: expected 3 or more"
+        )
+    return left
 
 
 def _grounds(found: Found) -> list[tuple[str, str]]:
