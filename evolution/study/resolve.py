@@ -244,9 +244,8 @@ def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
         trees.parse(text)
     engine = dataclasses.asdict(config.engine)
     engine.pop("generations")
-    recipe = {
-        name: getattr(config, name) for name in ("over", "objective", "top", "halves", "sample_seed", "members")
-    } | {
+    asked = ("over", "objective", "top", "halves", "sample_seed", "members")
+    recipe = {name: getattr(config, name) for name in asked} | {
         "proxies": proxies,
         "pools": {pool.name: _digest(pool) for pool in fitted},
         "engine": engine,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 import time
 import tomllib
@@ -155,6 +156,25 @@ def test_energy_is_called_an_estimate_and_compared_with_the_papers(codecarbon, t
     (made,) = codecarbon
     assert made.calls == ["start", "stop"]
     assert made.settings["save_to_file"] is False
+    assert not list(tmp_path.iterdir())
+
+
+def test_codecarbon_itself_estimates_without_a_network(tmp_path, monkeypatch):
+    pytest.importorskip("codecarbon", reason="the extra carbon is not installed")
+
+    def refused(*args, **settings):
+        raise AssertionError("the estimate asked the network")
+
+    monkeypatch.setattr("requests.sessions.Session.request", refused)
+    monkeypatch.chdir(tmp_path)
+    with Tracker(quiet(tmp_path / "out")) as tracker:
+        sum(range(10**6))
+        tracker.finish(State(), [])
+    (note,) = tracker.notes
+    found = re.search(r"nominal power: (\d+\.\d\d) Wh, (\d+\.\d\d) g CO2e", note)
+    assert found
+    assert 0 <= float(found[1]) < 10
+    assert 0 <= float(found[2]) < 10
     assert not list(tmp_path.iterdir())
 
 
