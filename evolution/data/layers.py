@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import NotApplicableError
 from ...proxies.jacob_cov import correlations
 from ...proxies.naswot import agreement
 from ...proxies.operations.calls import IMAGES
@@ -61,9 +62,21 @@ def _column(need: Need) -> Callable[[Rows], Rows]:
     return add
 
 
+def _dimension(place: Place) -> int:
+    """Return the dimension of a map that has its channels.
+
+    Raises:
+        NotApplicableError: It is not known.
+    """
+    assert isinstance(place, Call)
+    if place.channels is None:
+        raise NotApplicableError(f"{place}: it is not known which dimension of {place.shape} is channels")
+    return place.channels
+
+
 def _by_channel(place: Place, tensor: Tensor) -> Tensor:
     """Return a map as `(N, C, positions)`."""
-    channels = place.channels if isinstance(place, Call) and place.channels is not None else 1
+    channels = _dimension(place)
     return tensor.movedim(channels, 1).reshape(len(tensor), tensor.shape[channels], -1)
 
 
@@ -102,7 +115,7 @@ def _depth(operations: Any, rows: Sequence[Call]) -> Sequence[float]:
 @_column(OPERATIONS)
 def _channels(operations: Any, rows: Sequence[Call]) -> Sequence[float]:
     """Number of channels of the map."""
-    return [float(call.shape[1 if call.channels is None else call.channels]) for call in rows]
+    return [float(call.shape[_dimension(call)]) for call in rows]
 
 
 @_column(OPERATIONS)
@@ -189,7 +202,7 @@ def _max_eigenvalue(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
 
 @_column(SPECTRA)
 def _effective_rank(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
-    r"""Effective rank of the channel correlations on the first image: exp of the entropy of their eigenvalues."""
+    r"""Effective rank of the channel correlations on the first image, exp of the entropy of eigenvalues; at least 1."""
     return _nth(tapped, 2)
 
 
@@ -254,7 +267,7 @@ def _saliency(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
 
 @_column(GRADIENTS)
 def _steadiness(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
-    r"""Mean of |g| over its deviation between images, summed over the elements of the map, as zico does for weights."""
+    r"""Mean of |g| over its deviation between images, summed over elements that vary, as zico does for weights."""
     return _nth(tapped, 2)
 
 

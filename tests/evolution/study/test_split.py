@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from zcbench.errors import ConfigError
 from zcbench.evolution.engine.config import EngineConfig
+from zcbench.evolution.engine.layers import joined
+from zcbench.evolution.language.layers import scores
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.discover import discover
 from zcbench.evolution.study.resolve import resolve_search
 from zcbench.evolution.study.split import draw, masked, part_of
+from zcbench.proxies.registry import score_all
 from zcbench.spaces import SPACES
 from zcbench.spaces.nb201.space import NasBench201
 
@@ -122,3 +125,17 @@ def test_the_best_program_is_chosen_on_validation_classes(config):
         *(f"validation {kind}" for kind in ("tau", "gain", "partial", "top")),
     }
     assert found.tests == []
+
+
+def test_a_program_file_scores_as_the_search_did(config):
+    resolved = resolve_search(config)
+    (study,) = resolved.grounds
+    best = discover(resolved).candidates[0].found
+    handles = resolved.bank.build([(study.space, i) for i in study.indices], study.images, 2, 0)
+    columns, networks = joined(handles)
+    known = scores(best.tree(), columns, networks)
+    batch = study.images.probe_batch(2, 0)
+    for value, index in zip(known, study.indices, strict=True):
+        net = study.space.build(study.space.architecture(index), study.images.task, 0)
+        (score,) = score_all(net, batch.x, batch.y, [best.proxy()])
+        assert (score.status, score.value) == ("ok", value)
