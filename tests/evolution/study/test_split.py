@@ -138,4 +138,5 @@ def test_a_program_file_scores_as_the_search_did(config):
     for value, index in zip(known, study.indices, strict=True):
         net = study.space.build(study.space.architecture(index), study.images.task, 0)
         (score,) = score_all(net, batch.x, batch.y, [best.proxy()])
-        assert (score.status, score.value) == ("ok", value)
+        assert score.status == "ok"
+        assert score.value == pytest.approx(value, rel=1e-9)  # the last bit differs with the number of threads
