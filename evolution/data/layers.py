@@ -55,7 +55,7 @@ COLUMNS: Registry[Column] = Registry("column")
 
 def _column(need: Need) -> Callable[[Rows], Rows]:
     def add(function: Rows) -> Rows:
-        name = function.__name__.removeprefix("_")  # type: ignore[attr-defined]
+        name = function.__name__.removeprefix("_")
         COLUMNS.add(name, Column(name, need, function))
         return function
 

@@ -138,7 +138,7 @@ def _most(networks: Networks, a: Vector) -> Vector:
 
 def vocabulary(columns: Sequence[str], height_limit: int = 10) -> Vocabulary:
     """Return a vocabulary of columns and constants as terminals, and of the operations above."""
-    terminals: dict[str, Kind] = dict.fromkeys(columns, "tensor") | dict.fromkeys(CONSTANTS, "scalar")
+    terminals: dict[str, Kind] = {**dict.fromkeys(columns, "tensor"), **dict.fromkeys(CONSTANTS, "scalar")}
     return Vocabulary(terminals, PRIMITIVES, height_limit)
 
 

@@ -6,6 +6,7 @@ The scores come from `zcbench run --program PROGRAM.json ...`, which may include
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,12 @@ def _nowhere(found: Found) -> ProgramError:
     )
 
 
+def reading(program: str) -> str:
+    """Return the outermost operation of a program with what the whole program reads, such as `gt(T1_P, T4G_N)`."""
+    read = dict.fromkeys(re.findall(r"[A-Za-z][^\s(),]*(?=[),]|$)", program))
+    return f"{program.partition('(')[0]}({', '.join(read)})" if "(" in program else program
+
+
 def picture(path: Path, cells: Sequence[Cell]) -> None:
     """Draw a table with a row for every proxy and a column for every board; colours show Kendall's tau.
 
@@ -149,11 +156,12 @@ def picture(path: Path, cells: Sequence[Cell]) -> None:
         ResultsError: matplotlib is not installed.
     """
     evolved = {(c.proxy, c.batch_size): c.evolved.split() for c in cells}
+    programs = {c.proxy: c.program for c in cells}
     columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
     names = []
     for (proxy, size), grounds in evolved.items():
         whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
-        names.append(f"{proxy}{whence} ({size})")
+        names.append(f"{reading(programs[proxy]) or proxy}{whence} ({size})")
     taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
     with figures.style():
         import matplotlib as mpl

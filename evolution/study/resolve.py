@@ -99,9 +99,10 @@ def resolve_search(config: EvolveConfig) -> ProgramSearch | AggregateSearch:
     """Turn a configuration into a search that is ready to run. Nothing is computed or written."""
     check(config)
     load(listed(config.include))
-    if config.over in {"statistics", "layers"}:
-        return _programs(config, config.over)
-    return _aggregates(config, config.over)
+    over = config.over
+    if over == "ranks" or over == "logs":  # noqa: PLR1714  mypy narrows no type by `in`
+        return _aggregates(config, over)
+    return _programs(config, over)
 
 
 def check(config: EvolveConfig) -> None:
