@@ -71,7 +71,7 @@ def _study(programs: Sequence[Path], ground: Ground, config: EvolveConfig) -> St
     study = resolve(
         StudyConfig(
             **vars(ground),
-            proxies=[*(path.stem for path in programs), *_rivals(config)],
+            proxies=[*(files.read(path).name for path in programs), *_rivals(config)],
             include=[*listed(config.include), *map(str, programs)],
             sample=config.test,
             batch_sizes=[config.test_batch_size or sizes.pop()],
