@@ -129,6 +129,8 @@ def check(config: EvolveConfig) -> None:
         )
     if config.over in {"statistics", "layers"}:
         _check_programs(config)
+    elif config.members < 0:
+        raise ConfigError(f"members: expected 0 or more, got {config.members}")
     elif config.objective == "both" and not config.engine.pareto:
         raise ConfigError("objective: expected engine.pareto with both, because only it selects by two objectives")
 
@@ -144,6 +146,8 @@ def _check_programs(config: EvolveConfig) -> None:
     for name in ("test", "grounds_drawn", "exact"):
         if (value := getattr(config, name)) < 0:
             raise ConfigError(f"{name}: expected 0 or more, got {value}")
+    if config.split == "classes" and config.test < 3:
+        raise ConfigError(f"test: expected 3 or more networks of the validation classes, got {config.test}")
     if config.over == "layers" and config.representation != "tree":
         raise ConfigError("representation: expected tree with over layers, got sequential")
     if config.workers < 1:

@@ -140,3 +140,15 @@ def test_a_program_file_scores_as_the_search_did(config):
         (score,) = score_all(net, batch.x, batch.y, [best.proxy()])
         assert score.status == "ok"
         assert score.value == pytest.approx(value, rel=1e-9)  # the last bit differs with the number of threads
+
+
+def test_a_search_that_goes_on_is_the_same(config, tmp_path):
+    def ends(folder, *generations):
+        for last in generations:
+            engine = dataclasses.replace(ENGINE, generations=last)
+            state = discover(
+                resolve_search(dataclasses.replace(config, engine=engine, out=str(tmp_path / folder)))
+            ).state
+        return state.population, state.hall, state.rng
+
+    assert ends("in two steps", 1, 3) == ends("at once", 3)
