@@ -146,7 +146,10 @@ def _params(parameters: Mapping[str, Tensor], rows: Sequence[Call]) -> Sequence[
 # What the images leave in a map.
 
 
-def _spectrum(place: Place, activation: Tensor) -> tuple[float, float, float]:
+# Reductions return one tensor `(numbers,)`, so that no pass waits for a device.
+
+
+def _spectrum(place: Place, activation: Tensor) -> Tensor:
     """Return the smallest and the largest eigenvalue and the effective rank of the channel correlations, one image."""
     rows = _by_channel(place, activation[:1])[0].double()
     rows = rows - rows.mean(1, keepdim=True)
@@ -155,28 +158,30 @@ def _spectrum(place: Place, activation: Tensor) -> tuple[float, float, float]:
     # Both products have the same eigenvalues but for zeros, and the smaller one takes less time.
     values = torch.linalg.eigvalsh(rows @ rows.T if channels < positions else rows.T @ rows)
     share = values.clamp(min=0) / values.clamp(min=0).sum().clamp(min=1e-30)
-    least = float(values[0]) if channels < positions else 0.0  # centred rows are dependent if they are many
-    return least, float(values[-1]), float(torch.special.entr(share).sum().exp())
+    # Centred rows are dependent if they are many.
+    least = values[0] if channels < positions else torch.zeros_like(values[0])
+    return torch.stack([least, values[-1], torch.special.entr(share).sum().exp()])
 
 
-def _images(place: Place, activation: Tensor) -> tuple[float, float, float]:
+def _images(place: Place, activation: Tensor) -> Tensor:
     """Return how far images differ: log det of the sign kernel, mean distance of signs, mean |correlation|."""
     kernel = agreement(place, activation)
     kernel = kernel / kernel[0, 0].clamp(min=1)
     n = len(kernel)
-    logdet = float(torch.logdet(kernel + torch.eye(n, dtype=kernel.dtype, device=kernel.device)))
-    return logdet, float((1 - kernel).sum()) / max(n * (n - 1), 1), _likeness(_flat(activation))
+    logdet = torch.logdet(kernel + torch.eye(n, dtype=kernel.dtype, device=kernel.device))
+    return torch.stack([logdet, (1 - kernel).sum() / max(n * (n - 1), 1), _likeness(_flat(activation))])
 
 
-def _likeness(rows: Tensor) -> float:
+def _likeness(rows: Tensor) -> Tensor:
     """Return the mean absolute correlation of rows `(N, D)`, over pairs; a constant row correlates with none."""
     alike = correlations(rows).nan_to_num(0.0, 0.0, 0.0).abs().double()
-    return float(alike.sum() - alike.diagonal().sum()) / max(len(alike) * (len(alike) - 1), 1)
+    found: Tensor = (alike.sum() - alike.diagonal().sum()) / max(len(alike) * (len(alike) - 1), 1)
+    return found
 
 
-def _sizes(place: Place, activation: Tensor) -> tuple[float, float]:
+def _sizes(place: Place, activation: Tensor) -> Tensor:
     """Return the mean square, and the share of positive elements."""
-    return float(activation.square().mean()), float((activation > 0).float().mean())
+    return torch.stack([activation.square().mean(), (activation > 0).float().mean()])
 
 
 SPECTRA = Tap(DATA, at=maps, reduce=_spectrum)
@@ -185,7 +190,8 @@ SIZES = Tap(DATA, at=maps, reduce=_sizes)
 
 
 def _nth(tapped: Tapped, place: int) -> Sequence[float]:
-    return [value[place] for _, value in tapped]
+    found: list[float] = torch.stack([value[place] for _, value in tapped]).tolist() if tapped else []
+    return found
 
 
 @_column(SPECTRA)
@@ -239,15 +245,15 @@ def _positive(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
 # What the loss leaves in a map.
 
 
-def _gradients(place: Place, activation: Tensor, gradient: Tensor) -> tuple[float, float, float, float]:
+def _gradients(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
     """Return the norm of the gradient, saliency, mean over deviation by image, and mean |correlation| of images."""
     product = _by_channel(place, activation * gradient).sum(2).double()
     wide = _flat(gradient)
     spread = (wide - wide.mean(0)).square().mean(0).sqrt()  # `std` takes five times as long
     # Elements whose gradient does not vary count as 0.
     steady = (wide.abs().mean(0) / spread).nan_to_num(0.0, 0.0, 0.0)
-    norm = float(wide.norm(dim=1).double().norm())
-    return norm, 0.5 * float(product.square().mean(0).sum()), float(steady.double().sum()), _likeness(wide)
+    norm, saliency = wide.norm(dim=1).double().norm(), 0.5 * product.square().mean(0).sum()
+    return torch.stack([norm, saliency, steady.double().sum(), _likeness(wide)])
 
 
 GRADIENTS = Tap(LOSS_PASS, at=maps, reduce=_gradients)

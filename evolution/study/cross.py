@@ -20,8 +20,8 @@ from ...bench.study.recipe import Recipe
 from ...errors import ProgramError, ResultsError
 from ...progress import Progress
 from ...spaces import SPACES
+from ..data.split import draw
 from .found import Found
-from .split import draw
 
 #: Inches: width and height of a cell of the picture.
 CELL = 1.1, 0.32

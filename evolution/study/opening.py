@@ -18,9 +18,9 @@ from ...bench.scoring.store import Store
 from ...bench.study.config import StudyConfig, listed
 from ...bench.study.resolve import Study, resolve
 from ...errors import ResultsError
+from ..data.split import draw
 from . import found as files
 from .config import EvolveConfig, Ground
-from .split import draw
 
 #: The proxies that a program is compared with, unless a configuration names others.
 RIVALS = ("meco", "naswot_conv", "synflow", "params", "macs")

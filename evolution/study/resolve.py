@@ -24,6 +24,7 @@ from ...proxies import AGGREGATES, PROXIES
 from ...spaces import SPACES
 from ..data import layers as tables
 from ..data.bank import Bank
+from ..data.split import draw, masked
 from ..data.statistics import VERSION
 from ..engine.config import EngineConfig, check_engine
 from ..engine.fitness import Objective
@@ -35,7 +36,6 @@ from ..language.register_machines import Machines
 from ..language.variation import Trees
 from .config import CONFIG_VERSION, EvolveConfig, Ground
 from .found import HEIGHT_LIMIT, LAYERS, STATISTICS
-from .split import draw, masked
 
 
 @dataclass(frozen=True)

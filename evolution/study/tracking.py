@@ -36,7 +36,7 @@ class Tracker:
             id=digest(asked),
             on=on,
         )
-        self._pools = Path(config.results) if config.over != "statistics" else None
+        self._pools = Path(config.results) if config.over in {"ranks", "logs"} else None
         self._estimator: Any = None
         self._energy_note = ""
 

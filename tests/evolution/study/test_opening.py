@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import kendalltau
 from zcbench.bench.results.board import boards
 from zcbench.errors import ResultsError
+from zcbench.evolution.data.split import part_of
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import Found, read
 from zcbench.evolution.study.opening import open_sealed
-from zcbench.evolution.study.split import part_of
 from zcbench.spaces import SPACES
 from zcbench.spaces.space import Sizes
 

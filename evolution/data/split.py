@@ -19,7 +19,7 @@ from ...spaces import Space, Truth
 Part = Literal["pool", "validation", "sealed"]
 
 #: Tenths of the classes that lie in each part: a search reads the pool, a choice between its programs and between
-#: configurations reads validation, and only `opening.open_sealed` reads what is sealed.
+#: configurations reads validation, and only `study.opening.open_sealed` reads what is sealed.
 TENTHS: dict[Part, range] = {"pool": range(5), "validation": range(5, 7), "sealed": range(7, 10)}
 
 

@@ -6,13 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 from zcbench.errors import ConfigError
+from zcbench.evolution.data.split import draw, masked, part_of
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.engine.layers import joined
 from zcbench.evolution.language.layers import scores
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.discover import discover
 from zcbench.evolution.study.resolve import resolve_search
-from zcbench.evolution.study.split import draw, masked, part_of
 from zcbench.proxies.registry import score_all
 from zcbench.spaces import SPACES
 from zcbench.spaces.nb201.space import NasBench201
