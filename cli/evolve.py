@@ -1,4 +1,4 @@
-"""Discover proxies, or aggregates of proxies, by genetic programming; or say what a program means."""
+"""Discover proxies, or aggregates of them, by genetic programming; explain a program, or test it on sealed networks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jsonargparse import Namespace
 
+from ..bench.study.config import listed
 from ..errors import ConfigError
 from ..evolution.study.config import EvolveConfig
 from .parser import ConfigFile, Parser, settings
@@ -26,6 +27,13 @@ def arguments(parser: Parser) -> None:
         "--draws", type=int, default=5000, help="With --explain: the number of random tensors of every shape."
     )
     parser.add_argument("--json", action="store_true", help="Print the programs that were found, with all digits.")
+    parser.add_argument(
+        "--open",
+        type=list[str] | str,
+        default=[],
+        metavar="FILES",
+        help="Rank sealed networks by the programs of these files instead of searching, and record it in the files.",
+    )
     parser.add_argument("--figure", help="With --explain: the path of an SVG file to draw.")
 
 
@@ -35,6 +43,8 @@ def main(parsed: Sequence[Namespace]) -> int:
         return _explain(parsed[0])
     if parsed[0].figure is not None:
         raise ConfigError("figure: expected --explain PROGRAM beside it; a search draws its best programs by itself")
+    if listed(parsed[0].open):
+        return _open(parsed)
     from ..evolution.study.search import search
 
     searches = []
@@ -53,6 +63,16 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 0
 
 
+def _open(parsed: Sequence[Namespace]) -> int:
+    """Rank sealed networks by programs and print how these compare with known proxies."""
+    from ..evolution.study.opening import open_sealed
+
+    for given in parsed:
+        for table in open_sealed([Path(file) for file in listed(given.open)], settings(EvolveConfig, given)):
+            show(table)
+    return 0
+
+
 def _explain(given: Namespace) -> int:
     """Print a program as a tree and its values for layers of several sizes; draw both if a file is named."""
     from ..evolution.study.draw import trees
@@ -63,11 +83,11 @@ def _explain(given: Namespace) -> int:
     if given.json:
         raise ConfigError("json: expected a search, whose programs it prints, got --explain: leave one of them out")
     text, figure = given.explain, given.figure and Path(given.figure)
-    found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text)
+    found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text, over=given.over)
     program = found.tree()
     if figure is not None and figure.suffix != ".svg":
         raise ConfigError(f"figure: expected a name that ends in .svg, got {figure}")
-    # An aggregate reads scores, not layers.
+    # Only statistics are drawn at random: aggregates read scores, and formulas read layer tables.
     values = responses(program, given.draws, to_scalar=found.to_scalar) if found.over == "statistics" else []
     print(as_tree(program))
     if values:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -124,6 +125,12 @@ class Recipe:
     def keys(self) -> Iterator[Key]:
         """Yield the keys of all scores."""
         return (self.key_of(a, item) for a in self.accuracies for item in self.items())
+
+    def part(self, networks: Container[str]) -> Recipe:
+        """Return the recipe of the same scores for those of its networks that are among some others."""
+        kept = [network in networks for network in self.accuracies]
+        accuracies = dict(itertools.compress(self.accuracies.items(), kept))
+        return dataclasses.replace(self, accuracies=accuracies, classes=tuple(itertools.compress(self.classes, kept)))
 
     def document(self) -> dict[str, Any]:
         """Return the recipe as JSON holds it, for `from_document` to read."""

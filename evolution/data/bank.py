@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from safetensors.torch import save
@@ -26,9 +26,13 @@ from ...errors import ConfigError, NotApplicableError, NotFiniteError, ResultsEr
 from ...progress import Progress
 from ...proxies.probe import Probe
 from ...spaces import Space
+from . import layers
+from .layers import LayerTable
 from .statistics import TERMINALS, VERSION, Collected, Collection, Group, Statistics
 
 Dtype = Literal["float32", "bfloat16"]
+#: What is kept of a network: the statistics of a collection, or its layer table.
+Kept: TypeAlias = Collection | Literal["layers"]
 Networks = Sequence[tuple[Space, int]]
 
 #: Path, size and modification time of a file.
@@ -62,8 +66,9 @@ class Handle:
             raise ResultsError(f"no statistics ({self.failure}): delete {self.path} to try again")
         _check(self.path, self.recipe)
         document, tensors = _map(self.path, self.recipe)
+        names = _names(document["recipe"]["collection"])
         groups = [
-            Group({terminal: tensors[f"{terminal}/{group}"] for terminal in TERMINALS}, tuple(places))
+            Group({name: tensors[f"{name}/{group}"] for name in names}, tuple(places))
             for group, places in enumerate(document["places"])
         ]
         return Statistics(sum(len(group.places) for group in groups), tuple(groups))
@@ -74,21 +79,23 @@ class Bank:
 
     Args:
         folder: Folder of the files; it is created with the first file.
-        collection: Rule that finds the instances of a network, see `statistics.collect`.
-        dtype: Type of the stored tensors: `float32` is exact, `bfloat16` rounds to 8 bits of significand.
+        collection: Rule that finds the instances of a network, see `statistics.collect`; or `layers` for its layer
+            table, which is stored as one instance with a vector for each column.
+        dtype: Type of the stored tensors: `float32` is exact, `bfloat16` rounds to 8 bits of significand. Layer tables
+            are float64.
 
     Raises:
         ConfigError: The collection or the dtype is unknown.
     """
 
-    def __init__(self, folder: Path, collection: Collection = "rcb", dtype: Dtype = "float32") -> None:
-        if collection not in get_args(Collection):
-            raise ConfigError(f"collection: expected {', '.join(get_args(Collection))}, got '{collection}'")
+    def __init__(self, folder: Path, collection: Kept = "rcb", dtype: Dtype = "float32") -> None:
+        if collection not in (kept := [*get_args(Collection), "layers"]):
+            raise ConfigError(f"collection: expected {', '.join(kept)}, got '{collection}'")
         if dtype not in get_args(Dtype):
             raise ConfigError(f"dtype: expected {' or '.join(get_args(Dtype))}, got '{dtype}'")
         self.folder = folder
         self.collection = collection
-        self.dtype = dtype
+        self.dtype = "float64" if collection == "layers" else dtype
 
     def build(
         self, networks: Networks, images: Images, batch_size: int = 1, seed: int = 0, *, workers: int = 1
@@ -135,10 +142,10 @@ class Bank:
                 "seed": seed,
                 "collection": self.collection,
                 "dtype": self.dtype,
-                "version": VERSION,
+                "version": layers.VERSION if self.collection == "layers" else VERSION,
                 "torch": torch.__version__,
             }
-            jobs.append(_Job(self.folder, json.dumps(recipe, sort_keys=True), space, images.task, batch.x))
+            jobs.append(_Job(self.folder, json.dumps(recipe, sort_keys=True), space, images.task, batch.x, batch.y))
         return jobs
 
 
@@ -151,6 +158,7 @@ class _Job:
     space: Space
     task: Task
     x: Tensor
+    y: Tensor | None
 
     @property
     def path(self) -> Path:
@@ -179,8 +187,10 @@ class _Job:
         try:
             net = self.space.build(recipe["architecture"], self.task, recipe["seed"])
             x = self.x.contiguous(memory_format=self.space.memory_format)
-            probe = Probe(net, x, seed=recipe["seed"], plan=[Collected(collection=collection)])
-            statistics = probe.read(Collected(collection=collection))
+            need = LayerTable() if collection == "layers" else Collected(collection=collection)
+            probe = Probe(net, x, self.y, seed=recipe["seed"], plan=[need])
+            found = probe.read(need)
+            statistics = found if isinstance(found, Statistics) else _one_instance(found)
         except Exception as error:  # a network that fails must not stop the others
             expected = isinstance(error, NotApplicableError | NotFiniteError)
             message = one_line(str(error) if expected else f"{type(error).__name__}: {error}")
@@ -197,6 +207,15 @@ class _Job:
         document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
         write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
         return _stamp(self.path)
+
+
+def _names(collection: str) -> tuple[str, ...]:
+    """Return the names of the tensors of a collection."""
+    return tuple(layers.COLUMNS) if collection == "layers" else TERMINALS
+
+
+def _one_instance(table: Mapping[str, Tensor]) -> Statistics:
+    return Statistics(1, (Group({name: column[None] for name, column in table.items()}, (0,)),))
 
 
 #: Jobs of this process. A job is too large to be sent to a worker for every network, so only its position is sent.
@@ -221,7 +240,7 @@ def _run_one(place: int) -> _Stamp | None:
 
 
 _KEY = "zcbench"
-_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
+_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F64": torch.float64}
 #: Stamps of the files that this process has written or whose checksum it has compared.
 _CHECKED: set[_Stamp] = set()
 
@@ -250,7 +269,8 @@ def _map(path: Path, recipe: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
             .view(entry["shape"])
             for name, entry in header.items()
         }
-        counts = {f"{t}/{g}": len(places) for g, places in enumerate(document["places"]) for t in TERMINALS}
+        names = _names(document["recipe"]["collection"])
+        counts = {f"{t}/{g}": len(places) for g, places in enumerate(document["places"]) for t in names}
         if {name: len(tensor) for name, tensor in tensors.items()} != counts:
             raise ValueError("its tensors do not fit its instances")
         if document["recipe"] != json.loads(recipe):

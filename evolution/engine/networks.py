@@ -17,7 +17,7 @@ from ..data.bank import Handle
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import Statistics
 from ..language.programs import Program
-from .fitness import NOTHING, Objective, Sign, Vector, coefficient, fitness
+from .fitness import NOTHING, Beside, Objective, Sign, Vector, coefficient, fitness
 
 #: Number of networks of every ground on which a program must have finite scores before it is measured.
 TRIAL = 2
@@ -67,7 +67,8 @@ class Measure:
         grounds: Number of grounds that a generation is measured on; 0 for all.
         objective: Coefficient on one ground.
         top: Share of the networks that count as the most accurate, for the objective `top`.
-        sign: Whether coefficients may have `any` sign, or must have the `same` sign on all grounds.
+        sign: Whether coefficients may have `any` sign, must have the `same` sign on all grounds, or must be positive:
+            a `higher` score is better.
         exact: Number of the best programs that are measured on all grounds; 0 for all. See `NetworkProblem.fitness`.
     """
 
@@ -120,18 +121,29 @@ class NetworkProblem:
         """Return all networks of all grounds."""
         return {ground: tuple(range(len(pool.handles))) for ground, pool in enumerate(self.pools)}
 
-    def coefficients(self, programs: Sequence[Program], drawn: Drawn) -> NDArray[np.float64]:
+    def beside(self, ground: int, chosen: tuple[int, ...]) -> Beside | None:
+        """Return what programs are compared with on some networks of a ground, if their scores are known."""
+        del ground, chosen
+        return None
+
+    def coefficients(
+        self, programs: Sequence[Program], drawn: Drawn, objective: Objective | None = None
+    ) -> NDArray[np.float64]:
         """Return the signed coefficient of every program on every drawn ground, `(programs, grounds)`.
+
+        The coefficient is that of the search, or another `objective`.
 
         A program whose coefficient on a ground is NaN is not measured on later grounds, where it is NaN too.
         """
+        wanted = objective or self.measure.objective
         found = np.full((len(programs), len(drawn)), np.nan)
         left = list(range(len(programs)))
         for column, (ground, chosen) in enumerate(drawn.items()):
             truth = self.pools[ground].accuracies[list(chosen)]
+            rivals = self.beside(ground, chosen)
             flat = [int(self.starts[ground]) + index for index in chosen]
             for row, scores in zip(left, self.scores([programs[row] for row in left], flat), strict=True):
-                found[row, column] = coefficient(scores, truth, self.measure.objective, self.measure.top)
+                found[row, column] = coefficient(scores, truth, wanted, self.measure.top, rivals)
             left = [row for row in left if not math.isnan(found[row, column])]
         return found
 

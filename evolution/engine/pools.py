@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from ...bench.results.ranking import select
-from ...bench.scoring.store import Store
+from ...bench.results.ranking import with_aggregates
 from ...bench.stats.bootstrap import interval
 from ...bench.stats.bootstrap import resamples as draw
 from ...bench.stats.coefficients import kendall
@@ -62,26 +62,33 @@ class Table:
         scores: Scores of every proxy, `(n, seeds)`, without NaN; higher is better.
         truth: Accuracies of the n networks, finite.
         networks: Architectures of the n networks.
+        classes: Class of each network; empty if the space knows of no classes.
     """
 
     name: str
     scores: Mapping[str, NDArray[np.float64]]
     truth: Vector
     networks: Sequence[str] = ()
+    classes: Sequence[int] = ()
 
     def part(self, name: str, chosen: NDArray[np.intp]) -> Table:
         """Return a table of some of the networks."""
         scores = {proxy: values[chosen] for proxy, values in self.scores.items()}
-        wanted = set(chosen.tolist())
-        networks = [network for place, network in enumerate(self.networks) if place in wanted]
-        return Table(f"{self.name}, {name}", scores, self.truth[chosen], networks)
+        networks, classes = ([own[place] for place in chosen] if own else [] for own in (self.networks, self.classes))
+        return Table(f"{self.name}, {name}", scores, self.truth[chosen], networks, classes)
+
+    @property
+    def keys(self) -> Sequence[int] | Sequence[str]:
+        """What two networks that are one function share: their class, or their text if the space has no classes."""
+        return self.classes or self.networks
 
     def halves(self, seed: int) -> tuple[Table, Table]:
-        """Return two random halves of the networks: one to fit on, and one to test on."""
+        """Return two random halves of the classes of networks: one to fit on, and one to test on."""
+        of, n = np.unique(self.classes or np.arange(len(self.truth)), return_inverse=True)
         # The stream of RandomState is frozen; that of newer generators may change with numpy.
-        order = np.random.RandomState(seed).permutation(len(self.truth))
-        middle = len(order) // 2
-        return self.part("fitted on", np.sort(order[:middle])), self.part("tested on", np.sort(order[middle:]))
+        order = np.random.RandomState(seed).permutation(len(of))
+        first = np.isin(n, order[: len(of) // 2])
+        return self.part("fitted on", np.flatnonzero(first)), self.part("tested on", np.flatnonzero(~first))
 
     def values(self, scale: Scale) -> dict[str, Vector]:
         """Return the values of every proxy `(n,)` on a scale, as means over seeds."""
@@ -99,14 +106,14 @@ def scaled(columns: NDArray[np.float64], scale: Scale) -> Vector:
     return np.asarray((np.log(columns) if (columns > 0).all() else columns).mean(1))
 
 
-def table(name: str, recipe: Recipe, store: Store, proxies: Sequence[str]) -> Table:
-    """Return a table of the networks of a board that have scores of all `proxies`, from a store.
+def table(name: str, recipe: Recipe, rows: pd.DataFrame, proxies: Sequence[str]) -> Table:
+    """Return a table of the networks of a recipe that have scores of all `proxies`, from the rows of a board.
 
     Raises:
         ConfigError: The board lacks a proxy, or fewer than ten networks have all scores.
         IncompleteError: A score of the board is missing.
     """
-    chosen = select(store, recipe)
+    chosen = with_aggregates(rows, recipe, name)
     absent = [proxy for proxy in proxies if proxy not in set(chosen["proxy"])]
     if absent:
         raise ConfigError(f"proxies: {name} has no scores of {', '.join(absent)}: expected proxies of its run")
@@ -128,7 +135,9 @@ def table(name: str, recipe: Recipe, store: Store, proxies: Sequence[str]) -> Ta
             "expected 10 or more"
         )
     networks = [network for network, kept in zip(recipe.architectures, keep, strict=True) if kept]
-    return Table(name, {proxy: values[keep] for proxy, values in scores.items()}, recipe.values[keep], networks)
+    classes = [own for own, kept in zip(recipe.classes, keep, strict=bool(recipe.classes)) if kept]
+    found = {proxy: values[keep] for proxy, values in scores.items()}
+    return Table(name, found, recipe.values[keep], networks, classes)
 
 
 class PoolProblem:
@@ -139,12 +148,18 @@ class PoolProblem:
         scale: Scale on which programs read the scores of proxies.
         objectives: Objectives, see `fitness.coefficient`.
         share: Share of the networks that count as the most accurate, for the objective `top`.
+        members: Largest number of proxies that a valid program reads; 0 for any.
     """
 
     def __init__(
-        self, tables: Sequence[Table], scale: Scale, objectives: Sequence[Objective] = ("tau",), share: float = 0.1
+        self,
+        tables: Sequence[Table],
+        scale: Scale,
+        objectives: Sequence[Objective] = ("tau",),
+        share: float = 0.1,
+        members: int = 0,
     ) -> None:
-        self.tables, self.coefficients, self.share = tables, tuple(objectives), share
+        self.tables, self.coefficients, self.share, self.members = tables, tuple(objectives), share, members
         self.objectives = len(self.coefficients)
         self.values = [t.values(scale) | _constants(len(t.truth)) for t in tables]
         self.memo: list[dict[Program, Vector]] = [{} for _ in tables]
@@ -155,7 +170,11 @@ class PoolProblem:
         def varies(scores: Vector) -> bool:
             return bool(np.isfinite(scores).all()) and scores.min() < scores.max()
 
-        return [all(map(varies, self.scores(program))) for program in programs]
+        return [self._few(program) and all(map(varies, self.scores(program))) for program in programs]
+
+    def _few(self, program: Program) -> bool:
+        read = {node.name for node in program.nodes() if not node.args} - set(CONSTANTS)
+        return not self.members or len(read) <= self.members
 
     def behaviour(self, program: Program) -> bytes:
         """Return the ranks of the networks of every pool, as bytes; programs that rank alike count as one."""
@@ -212,7 +231,7 @@ def _constants(n: int) -> dict[str, Vector]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an aggregate or a proxy ranks one pool, with 95 % percentile intervals over networks.
+    """How an aggregate or a proxy ranks one pool, with 95 % percentile intervals over classes of networks.
 
     Attributes:
         what: Program of the aggregate, or name of the proxy.
@@ -250,7 +269,9 @@ def outcome(
 ) -> Outcome:
     """Correlate scores with the accuracies of a pool, and compare with two proxies, overall and at the top."""
     best = most_accurate(pool.truth)
-    weights, weights_top = (draw(n, resamples) for n in (len(scores), len(best)))
+    of = pool.classes
+    weights = draw(len(scores), resamples, classes=of or None)
+    weights_top = draw(len(best), resamples, classes=[of[n] for n in best] if of else None)
     own, other = (correlate_seeds(x[:, None], pool.truth, weights) for x in (scores, single))
     whole = correlate(scores[:, None], pool.truth, weights, seeds=own)
     drawn, beside = own.drawn_tau[0], other.drawn_tau[0]

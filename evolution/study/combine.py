@@ -41,7 +41,7 @@ class Combination:
 def combine(search: AggregateSearch, *, each: Callable[[State], None] = lambda state: None) -> Combination:
     """Run a search for aggregates, or continue it, write its best programs and test them."""
     trees, scale, out = search.trees, search.scale, search.out
-    problem = PoolProblem(search.fitted, scale, search.objectives, search.top)
+    problem = PoolProblem(search.fitted, scale, search.objectives, search.top, search.members)
     (out / "random").mkdir(parents=True, exist_ok=True)
     state = evolve(problem, trees, search.engine, out, search.recipe, each=each)
     # All programs are immigrants: the same engine without selection, with as many programs.

@@ -32,10 +32,13 @@ class EvolveConfig:
 
     Attributes:
         version: Version of the format of this configuration.
-        over: Inputs of the programs: the `statistics` of a network, or the relative `ranks` or the `logs` of the scores
-            of proxies. With the last two, programs are aggregates of proxies.
+        over: Inputs of the programs: the `statistics` of a network as in the paper, its table of `layers`, or the
+            relative `ranks` or the `logs` of the scores of proxies. With the last two, programs are aggregates.
         grounds: Spaces and data sets to evolve on.
         pool: Number of networks of every ground that programs are evolved on.
+        split: Whether the pool and the test are drawn by `networks`, as in the paper, or by `classes` of networks that
+            are one function. With classes, the best programs are chosen on `test` networks of the validation classes,
+            and a third part of every space, which is sealed, is never read; `--open` reads it.
         draw: Number of networks of a ground that are drawn to measure a generation; 0 for all.
         grounds_drawn: Number of grounds that are drawn to measure a generation; 0 for all.
         exact: Number of the best programs of a generation that are measured on all of its grounds; 0 for all programs.
@@ -52,19 +55,22 @@ class EvolveConfig:
         aggregation: Reduction of the numbers of all instances to a score, the mean or the mean weighted by depth.
         representation: Form of the programs while they are bred, expression trees or programs of a register machine.
         objective: Coefficient that measures programs. `tau` is Kendall's tau, `top` is tau among the most accurate
-            networks, and `weighted` is the weighted tau. `both` is tau and top, for aggregates with `engine.pareto`.
+            networks, and `weighted` is the weighted tau. `gain` is tau minus the highest tau of params, macs, synflow
+            and meco, and `partial` is tau given the number of parameters; both need `over: layers`. `both` is tau and
+            top, for aggregates with `engine.pareto`.
         top: Share of the networks that count as the most accurate.
         sign: Whether the coefficients of a program may have `any` sign, as in the paper, or must have the `same` sign
-            on all grounds.
+            on all grounds, or must be positive, so that a `higher` score is better.
         engine: Hyper-parameters of the evolution.
         test: Number of networks of every ground, outside its pool, that the best programs are tested on.
         tests: Spaces and data sets to test on; by default those of `grounds`.
         test_batch_size: Number of images in the probe batch of the test; 0 for the largest of `batch_sizes`. A program
             that ranks well with one image may not rank well with sixteen.
-        results: Folder with the scores of proxies, for a search for aggregates.
+        results: Folder with the scores of proxies, for a search for aggregates: results, or a published leaderboard.
         proxies: Proxies that aggregates may use; by default all proxies that every board of `grounds` has.
-        halves: Whether aggregates are fitted on one half of the networks and tested on the other, instead of fitted on
-            all networks.
+        halves: Whether aggregates are fitted on one half of the classes of networks and tested on the other, instead of
+            fitted on all networks.
+        members: Largest number of proxies that an aggregate reads; 0 for any.
         out: Folder for the state, the programs and the records of the search; the same command continues from there.
         statistics: Folder of the network statistics; by default a folder within `out`.
         data: Data folder; by default ZCBENCH_DATA or the user's data directory.
@@ -74,9 +80,10 @@ class EvolveConfig:
     """
 
     version: int = CONFIG_VERSION
-    over: Literal["statistics", "ranks", "logs"] = "statistics"
+    over: Literal["statistics", "layers", "ranks", "logs"] = "statistics"
     grounds: list[Ground] = field(default_factory=lambda: [Ground()])
     pool: int = 80
+    split: Literal["networks", "classes"] = "networks"
     draw: int = 20
     grounds_drawn: int = 4
     exact: int = 0
@@ -88,9 +95,9 @@ class EvolveConfig:
     to_scalar: Literal["mean", "l2"] = "mean"
     aggregation: Literal["mean", "depth"] = "mean"
     representation: Literal["tree", "sequential"] = "tree"
-    objective: Literal["tau", "top", "weighted", "both"] = "tau"
+    objective: Literal["tau", "top", "weighted", "gain", "partial", "both"] = "tau"
     top: float = 0.1
-    sign: Literal["any", "same"] = "any"
+    sign: Literal["any", "same", "higher"] = "any"
     engine: EngineConfig = field(default_factory=EngineConfig)
     test: int = 400
     tests: list[Ground] = field(default_factory=list)
@@ -98,6 +105,7 @@ class EvolveConfig:
     results: str = "results"
     proxies: list[str] | str = field(default_factory=list)
     halves: bool = True
+    members: int = 0
     out: str = "evolution-results"
     statistics: str | None = None
     data: str | None = None

@@ -5,8 +5,8 @@ The scores come from `zcbench run --program PROGRAM.json ...`, which may include
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from ...bench.study.recipe import Recipe
 from ...errors import ProgramError, ResultsError
 from ...progress import Progress
 from ...spaces import SPACES
+from ..data.split import draw
 from .found import Found
 
 #: Inches: width and height of a cell of the picture.
@@ -107,17 +108,25 @@ def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
     recipe = board.recipe
     space = SPACES[recipe.space](data)
     seen: set[str] = set()
+    classes: set[int] = set()
     for found in programs:
         if any(name == recipe.space for name, _ in _grounds(found)):
             try:
-                pool = space.sample(int(found.recipe["pool"]), int(found.recipe["sample_seed"]))
+                count, seed = int(found.recipe["pool"]), int(found.recipe["sample_seed"])
+                by_class = found.recipe.get("split") == "classes"
+                pool = draw(space, "pool", count, seed) if by_class else space.sample(count, seed)
+                classes |= set(pool) if by_class else set()
             except (LookupError, TypeError, ValueError):
                 raise _nowhere(found) from None
             seen |= {space.architecture(index) for index in pool}
-    accuracies: Mapping[str, float] = {n: a for n, a in recipe.accuracies.items() if n not in seen}
-    if len(accuracies) < 3:
-        raise ResultsError(f"results: {board.name}: only {len(accuracies)} networks are in no pool: expected 3 or more")
-    return dataclasses.replace(recipe, accuracies=accuracies)
+    left = recipe.part(recipe.accuracies.keys() - seen)
+    if classes:
+        left = recipe.part([n for n in left.accuracies if space.representative(space.index(n)) not in classes])
+    if len(left.accuracies) < 3:
+        raise ResultsError(
+            f"results: {board.name}: only {len(left.accuracies)} networks are in no pool: expected 3 or more"
+        )
+    return left
 
 
 def _grounds(found: Found) -> list[tuple[str, str]]:
@@ -134,6 +143,12 @@ def _nowhere(found: Found) -> ProgramError:
     )
 
 
+def reading(program: str) -> str:
+    """Return the outermost operation of a program with what the whole program reads, such as `gt(T1_P, T4G_N)`."""
+    read = dict.fromkeys(re.findall(r"[A-Za-z][^\s(),]*(?=[),]|$)", program))
+    return f"{program.partition('(')[0]}({', '.join(read)})" if "(" in program else program
+
+
 def picture(path: Path, cells: Sequence[Cell]) -> None:
     """Draw a table with a row for every proxy and a column for every board; colours show Kendall's tau.
 
@@ -141,11 +156,12 @@ def picture(path: Path, cells: Sequence[Cell]) -> None:
         ResultsError: matplotlib is not installed.
     """
     evolved = {(c.proxy, c.batch_size): c.evolved.split() for c in cells}
+    programs = {c.proxy: c.program for c in cells}
     columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
     names = []
     for (proxy, size), grounds in evolved.items():
         whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
-        names.append(f"{proxy}{whence} ({size})")
+        names.append(f"{reading(programs[proxy]) or proxy}{whence} ({size})")
     taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
     with figures.style():
         import matplotlib as mpl

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,9 +23,9 @@ from ...bench.study.resolve import Study, resolve
 from ...engine import Workers
 from ...errors import ConfigError
 from ...progress import Progress
-from ..data.bank import Bank
-from ..engine.fitness import NOTHING, fitness
+from ..engine.fitness import NOTHING, Objective, fitness
 from ..engine.generations import State, evolve, last_state, programs
+from ..engine.layers import LayerProblem
 from ..engine.networks import NetworkProblem, Pool
 from ..language.programs import Program
 from .found import Found
@@ -33,6 +33,9 @@ from .resolve import ProgramSearch
 
 #: Proxies that the best programs are compared with in the test.
 BESIDE = ("eznas_a", "params", "macs", "synflow", "naswot")
+
+#: Kinds of fitness that the best programs over layers are reported by, whatever they were evolved for.
+KINDS: tuple[Objective, ...] = ("tau", "gain", "partial", "top")
 
 #: Number of the best programs that are written to files and tested.
 KEPT = 3
@@ -47,6 +50,9 @@ class Candidate:
         fitness: Fitness on all networks; `NOTHING` if a score is not finite.
         met: Fitness in the generation that met the program, on the networks that were drawn then.
         tau: Signed coefficient of the objective, by pool.
+        validation: Fitness on the networks of the validation classes; NaN if the search is not by class.
+        kinds: The least coefficient over the pools by every kind of fitness, for programs over layers; those of the
+            networks of the validation classes are called `validation …`.
     """
 
     found: Found
@@ -54,12 +60,19 @@ class Candidate:
     fitness: float
     met: float
     tau: dict[str, float]
+    validation: float = math.nan
+    kinds: dict[str, float] = field(default_factory=dict)
 
     def flat(self) -> dict[str, Any]:
         """Return a dictionary of plain values, for a table."""
         measured = math.nan if self.fitness == NOTHING else self.fitness
         record = {"name": self.found.name, "program": self.found.program, "size": self.size, "fitness": measured}
-        return record | {"met": self.met} | {f"tau of {pool}": tau for pool, tau in self.tau.items()}
+        record |= {"met": self.met} | {f"tau of {pool}": tau for pool, tau in self.tau.items()}
+        return (
+            record
+            | ({"validation": self.validation} if self.kinds or not math.isnan(self.validation) else {})
+            | self.kinds
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ class Discovery:
     """The result of a search for programs.
 
     Attributes:
-        candidates: Best programs, in descending order of fitness.
+        candidates: Best programs, in descending order of fitness; of a search by class, that on the validation classes.
         tests: Rankings of networks outside the pools by the best programs and by other proxies, one list per ground.
         notes: One line for every pool from which networks were left out.
     """
@@ -84,10 +97,13 @@ def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda st
     out.mkdir(parents=True, exist_ok=True)
     # Collecting statistics takes long, so the folder of another search is refused before.
     last_state(out, dict(search.recipe))
-    pools = [pool for study in search.grounds for pool in _pools(study, search.pool, search.bank, search.workers)]
+    pools = [pool for study in search.grounds for pool in _pools(search, study, slice(search.pool))]
+    chosen = slice(search.pool, None)  # the networks of the validation classes
+    others = [p for study in search.grounds for p in _pools(search, study, chosen)] if search.by_class else []
     recipe = {**search.recipe, "pools": {pool.name: [handle.path.stem for handle in pool.handles] for pool in pools}}
     with Workers(search.workers) as workers:
-        problem = NetworkProblem(pools, search.scoring, search.measure, workers)
+        kind = LayerProblem if search.over == "layers" else NetworkProblem
+        problem = kind(pools, search.scoring, search.measure, workers)
 
         def record(state: State) -> None:
             _write_frame(out / "generations.parquet", [dataclasses.asdict(generation) for generation in state.records])
@@ -102,17 +118,20 @@ def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda st
         last = programs(search.representation, state.population)
         met.setdefault(*max(last, key=lambda item: item[1]))
         candidates = _candidates(search, problem, met)
+        if others:
+            candidates = _validated(search, kind(others, search.scoring, search.measure, workers), candidates)
     ranking = [candidate for candidate in candidates if candidate.fitness > NOTHING]
     files = [_write(search, candidate) for candidate in ranking[:KEPT]]
     _write_frame(out / "hall.parquet", [candidate.flat() for candidate in candidates])
-    tests = [_test(study, search.pool, files) for study in search.tests]
+    tests = [] if search.by_class else [_test(study, search.pool, files) for study in search.tests]
     notes = [f"{p.name}: {len(p.lacking)} networks are left out, such as: {p.lacking[0]}" for p in pools if p.lacking]
     return Discovery(state, candidates, tests, notes)
 
 
-def _pools(study: Study, size: int, bank: Bank, workers: int) -> list[Pool]:
-    """Collect the statistics of the first networks of a ground, one pool for every batch size and seed."""
-    indices = study.indices[:size]
+def _pools(search: ProgramSearch, study: Study, part: slice) -> list[Pool]:
+    """Collect the statistics of some networks of a ground, one pool for every batch size and seed."""
+    bank, workers = search.bank, search.workers
+    indices = study.indices[part]
     networks = [(study.space, index) for index in indices]
     accuracies = np.array([study.truth.values[index] for index in indices])
     name = f"{study.space.name} on {study.images.name}"
@@ -152,10 +171,37 @@ def _candidates(search: ProgramSearch, problem: NetworkProblem, met: Mapping[Pro
             fitness(row, search.measure.sign),
             when_met,
             dict(zip(names, row, strict=True)),
+            kinds=kinds,
         )
-        for (program, when_met), row in zip(met.items(), coefficients.tolist(), strict=True)
+        for (program, when_met), row, kinds in zip(
+            met.items(), coefficients.tolist(), _kinds(search, problem, list(met)), strict=True
+        )
     ]
     return sorted(found, key=lambda c: c.size * search.engine.parsimony - c.fitness)
+
+
+def _validated(search: ProgramSearch, problem: NetworkProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Measure candidates on the networks of the validation classes, and return them, the best there first."""
+    trees = [candidate.found.tree() for candidate in candidates]
+    rows = problem.coefficients(trees, problem.everything())
+    kinds = _kinds(search, problem, trees)
+    measured = [
+        dataclasses.replace(
+            candidate,
+            validation=fitness(row, search.measure.sign),
+            kinds=candidate.kinds | {f"validation {name}": value for name, value in own.items()},
+        )
+        for candidate, row, own in zip(candidates, rows.tolist(), kinds, strict=True)
+    ]
+    return sorted(measured, key=lambda c: c.size * search.engine.parsimony - c.validation)
+
+
+def _kinds(search: ProgramSearch, problem: NetworkProblem, programs: Sequence[Program]) -> list[dict[str, float]]:
+    """Return the least coefficient of every program over the pools by every kind of fitness, for layer tables."""
+    if search.over != "layers":
+        return [{} for _ in programs]
+    found = {kind: problem.coefficients(programs, problem.everything(), kind).min(1) for kind in KINDS}
+    return [{kind: float(values[place]) for kind, values in found.items()} for place in range(len(programs))]
 
 
 def _found(search: ProgramSearch, program: str, direction: Literal["higher", "lower"]) -> Found:
@@ -163,20 +209,27 @@ def _found(search: ProgramSearch, program: str, direction: Literal["higher", "lo
     found = Found(
         name="",
         program=program,
-        direction=direction,
-        collection=search.bank.collection,
-        to_scalar=search.scoring.to_scalar,
-        aggregation=search.scoring.aggregation,
+        direction="higher" if search.measure.sign == "higher" else direction,
         batch_size=search.batch_size,
+        over=search.over,
     )
-    digest = hashlib.sha256(json.dumps(dataclasses.asdict(found)).encode()).hexdigest()
+    if search.bank.collection != "layers":
+        found = dataclasses.replace(
+            found,
+            collection=search.bank.collection,
+            to_scalar=search.scoring.to_scalar,
+            aggregation=search.scoring.aggregation,
+        )
+    settings = dataclasses.asdict(found)
+    del settings["openings"]
+    digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
     return dataclasses.replace(found, name=f"evolved-{digest[:6]}")
 
 
 def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     """Write the file of a program."""
     path = search.out / "programs" / f"{candidate.found.name}.json"
-    dataclasses.replace(candidate.found, recipe={**search.recipe, "tau": candidate.tau}).write(path)
+    dataclasses.replace(candidate.found, recipe={**search.recipe, "tau": candidate.tau, **candidate.kinds}).write(path)
     return path
 
 

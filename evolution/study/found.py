@@ -6,20 +6,26 @@ import dataclasses
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+from torch import Tensor
 
 from ...atomic import write_atomically
 from ...errors import ProgramError, one_line
 from ...proxies import AGGREGATES, PROXIES
 from ...proxies.aggregate import Aggregate
 from ...proxies.registry import Proxy, reads
+from ..data import layers as tables
 from ..data import statistics
 from ..data.evaluation import Aggregation, Plan, ToScalar
+from ..data.layers import COLUMNS, LayerTable
 from ..data.statistics import TERMINALS, Collected, Collection, Statistics
 from ..engine.pools import CONSTANTS, PoolScore, vocabulary
-from ..language import primitives
+from ..language import layers, primitives
 from ..language.parse import parse
 from ..language.primitives import PRIMITIVES
 from ..language.programs import Program, Vocabulary
@@ -33,6 +39,9 @@ HEIGHT_LIMIT = 64
 #: Vocabulary of programs over network statistics.
 STATISTICS = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES, HEIGHT_LIMIT)
 
+#: Vocabulary of formulas over layer tables.
+LAYERS = layers.vocabulary(list(COLUMNS), HEIGHT_LIMIT)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -40,7 +49,8 @@ class Found:
 
     Attributes:
         name: Name of the proxy.
-        over: Inputs of the program: the `statistics` of a network, or relative `ranks` or `logs` of scores of proxies.
+        over: Inputs of the program: the `statistics` of a network, its table of `layers`, or relative `ranks` or `logs`
+            of scores of proxies.
         direction: Whether a `higher` or a `lower` score is better.
         collection: Rule that finds the instances of a network, for `statistics`.
         to_scalar: Reduction of the result on one instance to a number.
@@ -48,11 +58,12 @@ class Found:
         batch_size: Number of images in the probe batch, by default.
         paper: Origin of the program.
         recipe: Settings of the search that found the program, for information.
+        openings: What every opening of sealed networks gave, with its date; see `opening.open_sealed`.
     """
 
     name: str
     program: str
-    over: Literal["statistics", "ranks", "logs"] = "statistics"
+    over: Literal["statistics", "layers", "ranks", "logs"] = "statistics"
     direction: Literal["higher", "lower"] = "higher"
     collection: Collection = "rcb"
     to_scalar: ToScalar = "mean"
@@ -60,6 +71,7 @@ class Found:
     batch_size: int = 16
     paper: str = "found by genetic programming"
     recipe: dict[str, Any] = field(default_factory=dict)
+    openings: list[dict[str, Any]] = field(default_factory=list)
 
     def tree(self) -> Program:
         """Return the program as a tree.
@@ -67,7 +79,8 @@ class Found:
         Raises:
             ProgramError: The text describes no program.
         """
-        return parse(STATISTICS if self.over == "statistics" else vocabulary(list(PROXIES), HEIGHT_LIMIT), self.program)
+        known = {"statistics": STATISTICS, "layers": LAYERS}
+        return parse(known.get(self.over) or vocabulary(list(PROXIES), HEIGHT_LIMIT), self.program)
 
     def proxy(self) -> Proxy | Aggregate:
         """Return the proxy, or the aggregate, that scores with the program.
@@ -77,6 +90,16 @@ class Found:
         """
         tree = self.tree()
         terminals = tuple(dict.fromkeys(node.name for node in tree.nodes() if not node.args))
+        if self.over == "layers":
+            columns = tuple(name for name in terminals if name in COLUMNS)
+            return Proxy(
+                name=self.name,
+                version=1000 * tables.VERSION + layers.VERSION,
+                function=LayerScore(tree, columns),
+                paper=self.paper,
+                direction=self.direction,
+                batch_size=self.batch_size,
+            )
         if self.over != "statistics":
             members = tuple(name for name in terminals if name not in CONSTANTS)
             return Aggregate(name=self.name, function=PoolScore(tree, self.over), members=members, paper=self.paper)
@@ -133,6 +156,36 @@ class ProgramScore:
         return float(plan.scores([statistics])[0, 0])
 
 
+@dataclass(frozen=True)
+class LayerScore:
+    """The function that scores a network with a formula over its layer table.
+
+    Attributes:
+        program: Formula.
+        columns: Columns that it reads.
+    """
+
+    program: Program
+    columns: tuple[str, ...]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Its only parameter, with the default that says what it is given."""
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([inspect.Parameter("table", kind, default=reads(LayerTable(self.columns)))])
+
+    @property
+    def content(self) -> str:
+        """What the scores depend on, so that another program under the same name has other scores."""
+        return str(self.program)
+
+    def __call__(self, table: Mapping[str, Tensor]) -> float:
+        """Return the score."""
+        columns = {name: column.numpy() for name, column in table.items()}
+        networks = layers.Networks(np.array([len(next(iter(columns.values())))]))
+        return float(layers.scores(self.program, columns, networks)[0])
+
+
 def read(path: Path) -> Found:
     """Read a program file.
 
@@ -185,6 +238,10 @@ def _check(given: Found) -> None:
         raise ValueError(f"batch_size: expected 1 or more, got {found.batch_size!r}")
     if not isinstance(found.program, str) or not isinstance(found.paper, str) or not isinstance(found.recipe, dict):
         raise ValueError("expected program and paper as text and the recipe as an object")
+    if not isinstance(found.openings, list):
+        raise ValueError("expected openings as a list")
     card = found.proxy()
+    if isinstance(card.function, LayerScore) and not card.function.columns:
+        raise ValueError("expected a program that reads a column of the layer table")
     if isinstance(card, Aggregate) and not card.members:
         raise ValueError("expected a program that reads the score of a proxy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from rich import box
@@ -23,12 +24,14 @@ def candidates(discovery: Discovery) -> list[Table]:
     """Lay out the best programs on all networks of all pools, and their tests on other networks, a table per ground."""
     records = discovery.state.records
     seconds = sum(record.wall_s for record in records)
+    by_class = any(not math.isnan(candidate.validation) for candidate in discovery.candidates)
     table = _table(
         f"{len(records)} generations in {seconds:.0f} s: the best programs on all networks of their pools",
         "fit: fitness on all networks, the lowest over pools; met: fitness on the networks that were drawn when the "
-        "search first met the program",
+        "search first met the program"
+        + ("; valid: fitness on the validation classes, by which they stand" if by_class else ""),
     )
-    for title in ("fit", "met", "nodes"):
+    for title in ("fit", "met", *(["valid"] if by_class else []), "nodes"):
         table.add_column(title, justify="right")
     table.add_column("τ by pool")
     table.add_column("name", no_wrap=True)
@@ -37,6 +40,7 @@ def candidates(discovery: Discovery) -> list[Table]:
         table.add_row(
             "none" if candidate.fitness == NOTHING else number(candidate.fitness, **_FULL),
             number(candidate.met, **_FULL),
+            *([number(candidate.validation, **_FULL)] if by_class else []),
             str(candidate.size),
             " ".join(number(tau, 2, **_SIGNED) for tau in candidate.tau.values()),
             candidate.found.name,

@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ...bench.results.board import Board, boards
-from ...bench.scoring.store import Store
+from ...bench.results.board import Board
+from ...bench.results.published.sources import read
 from ...bench.study.config import PROTOCOL, StudyConfig, distinct, listed
 from ...bench.study.recipe import Recipe
 from ...bench.study.resolve import Study, resolve
@@ -22,25 +22,30 @@ from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES
 from ...spaces import SPACES
+from ..data import layers as tables
 from ..data.bank import Bank
+from ..data.split import draw, masked
 from ..data.statistics import VERSION
 from ..engine.config import EngineConfig, check_engine
 from ..engine.fitness import Objective
 from ..engine.generations import Representation
 from ..engine.networks import Measure, Scoring
 from ..engine.pools import Scale, Table, table, vocabulary
-from ..language import primitives
+from ..language import layers, primitives
 from ..language.register_machines import Machines
 from ..language.variation import Trees
 from .config import CONFIG_VERSION, EvolveConfig, Ground
-from .found import HEIGHT_LIMIT, STATISTICS
+from .found import HEIGHT_LIMIT, LAYERS, STATISTICS
 
 
 @dataclass(frozen=True)
 class ProgramSearch:
-    """A resolved search for programs over network statistics.
+    """A resolved search for programs over network statistics or layer tables.
 
     Attributes:
+        over: What programs read.
+        by_class: Whether the pool and the networks behind it are drawn by class. The accuracies of all other networks
+            are NaN then.
         grounds: Grounds to evolve on, each as a study whose first `pool` networks are the pool.
         tests: Grounds to test on, each as a study whose networks after the first `pool` are the test.
         pool: Number of networks in the pool of a ground.
@@ -48,6 +53,8 @@ class ProgramSearch:
         recipe: Every value that influences the search, except the networks of the pools.
     """
 
+    over: Literal["statistics", "layers"]
+    by_class: bool
     engine: EngineConfig
     representation: Representation[Any]
     grounds: Sequence[Study]
@@ -83,6 +90,7 @@ class AggregateSearch:
     scale: Scale
     objectives: tuple[Objective, ...]
     top: float
+    members: int
     out: Path
     recipe: dict[str, Any]
 
@@ -91,9 +99,10 @@ def resolve_search(config: EvolveConfig) -> ProgramSearch | AggregateSearch:
     """Turn a configuration into a search that is ready to run. Nothing is computed or written."""
     check(config)
     load(listed(config.include))
-    if config.over == "statistics":
-        return _programs(config)
-    return _aggregates(config, config.over)
+    over = config.over
+    if over == "ranks" or over == "logs":  # noqa: PLR1714  mypy narrows no type by `in`
+        return _aggregates(config, over)
+    return _programs(config, over)
 
 
 def check(config: EvolveConfig) -> None:
@@ -113,8 +122,15 @@ def check(config: EvolveConfig) -> None:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     if not 0 < config.top <= 1:
         raise ConfigError(f"top: expected a share above 0, at most 1, got {config.top}")
-    if config.over == "statistics":
+    if config.objective in {"gain", "partial"} and (config.over != "layers" or config.sign != "higher"):
+        raise ConfigError(
+            f"objective: expected over layers and sign higher with {config.objective}, got {config.over} and "
+            f"{config.sign}: only layer tables hold the scores of the rivals"
+        )
+    if config.over in {"statistics", "layers"}:
         _check_programs(config)
+    elif config.members < 0:
+        raise ConfigError(f"members: expected 0 or more, got {config.members}")
     elif config.objective == "both" and not config.engine.pareto:
         raise ConfigError("objective: expected engine.pareto with both, because only it selects by two objectives")
 
@@ -130,6 +146,10 @@ def _check_programs(config: EvolveConfig) -> None:
     for name in ("test", "grounds_drawn", "exact"):
         if (value := getattr(config, name)) < 0:
             raise ConfigError(f"{name}: expected 0 or more, got {value}")
+    if config.split == "classes" and config.test < 3:
+        raise ConfigError(f"test: expected 3 or more networks of the validation classes, got {config.test}")
+    if config.over == "layers" and config.representation != "tree":
+        raise ConfigError("representation: expected tree with over layers, got sequential")
     if config.workers < 1:
         raise ConfigError(f"workers: expected 1 or more, got {config.workers}")
     if config.engine.pareto and config.engine.parsimony:
@@ -138,9 +158,10 @@ def _check_programs(config: EvolveConfig) -> None:
         raise ConfigError("objective: expected tau, top or weighted, got both, which is only for aggregates")
 
 
-def _programs(config: EvolveConfig) -> ProgramSearch:
+def _programs(config: EvolveConfig, over: Literal["statistics", "layers"]) -> ProgramSearch:
     (objective,) = _objectives(config)
-    words = dataclasses.replace(STATISTICS, height_limit=config.engine.height_limit)
+    known = STATISTICS if over == "statistics" else LAYERS
+    words = dataclasses.replace(known, height_limit=config.engine.height_limit)
     representation: Representation[Any] = Machines(words) if config.representation == "sequential" else Trees(words)
     for text in config.engine.start:
         representation.parse(text)
@@ -148,14 +169,17 @@ def _programs(config: EvolveConfig) -> ProgramSearch:
     grounds = [_study(config, ground, listed(config.batch_sizes)) for ground in config.grounds]
     size = config.test_batch_size or largest
     tests = [_study(config, ground, [size]) for ground in config.tests or config.grounds] if config.test else []
+    collection = config.collection if over == "statistics" else "layers"
     return ProgramSearch(
+        over=over,
+        by_class=config.split == "classes",
         engine=config.engine,
         representation=representation,
         grounds=grounds,
         tests=tests,
         pool=config.pool,
         batch_size=largest,
-        bank=Bank(Path(config.statistics or out / "statistics"), config.collection, config.dtype),
+        bank=Bank(Path(config.statistics or out / "statistics"), collection, config.dtype),
         scoring=Scoring(config.to_scalar, config.aggregation),
         measure=Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact),
         workers=config.workers,
@@ -172,7 +196,7 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
             f"grounds: {space.name} has {space.size} networks: expected pool + test of at most that number, got "
             f"{config.pool} + {config.test}"
         )
-    return resolve(
+    study = resolve(
         StudyConfig(
             **vars(ground),
             proxies=["params"],
@@ -187,6 +211,11 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
             workers=config.workers,
         )
     )
+    if config.split == "networks":
+        return study
+    seed = config.sample_seed
+    indices = [*draw(space, "pool", config.pool, seed), *draw(space, "validation", config.test, seed)]
+    return dataclasses.replace(study, indices=tuple(indices), truth=masked(study.truth, indices))
 
 
 def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
@@ -194,13 +223,19 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
     document = dataclasses.asdict(config)
     for free in (
         *("out", "statistics", "data", "include", "workers", "tracker", "test", "tests", "test_batch_size"),
-        *("over", "results", "proxies", "halves"),
+        *("over", "results", "proxies", "halves", "members"),
     ):
         document.pop(free)
     document["engine"].pop("generations")
+    versions = [VERSION, primitives.VERSION]
+    if config.over == "layers":
+        versions = [tables.VERSION, layers.VERSION]
+        document["over"] = "layers"
+        for free in ("collection", "dtype", "to_scalar", "aggregation", "representation"):
+            document.pop(free)
     return {
         **document,
-        "versions": [VERSION, primitives.VERSION],
+        "versions": versions,
         "protocol": PROTOCOL,
         "environment": {name: v for name, v in environment().items() if name in {"zcbench", "torch", "cpu"}},
     }
@@ -214,7 +249,8 @@ def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
         trees.parse(text)
     engine = dataclasses.asdict(config.engine)
     engine.pop("generations")
-    recipe = {name: getattr(config, name) for name in ("over", "objective", "top", "halves", "sample_seed")} | {
+    asked = ("over", "objective", "top", "halves", "sample_seed", "members")
+    recipe = {name: getattr(config, name) for name in asked} | {
         "proxies": proxies,
         "pools": {pool.name: _digest(pool) for pool in fitted},
         "engine": engine,
@@ -228,6 +264,7 @@ def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
         scale=scale,
         objectives=_objectives(config),
         top=config.top,
+        members=config.members,
         out=Path(config.out),
         recipe=recipe,
     )
@@ -241,30 +278,32 @@ def _tables(
     Without `proxies`, they are all that every ground's board has. `halves` is the seed that divides networks into a
     half to fit on and a half to test on; None to fit on all.
     """
-    found = boards(results)
-    store = Store(results)
+    sources = read(results)
+    found = [board for board, _ in sources]
+    rows = {board.id: own for board, own in sources}
     by_ground = [_board(found, ground, set(proxies), results) for ground in grounds]
     chosen = {board.id: board for board in by_ground}
     names = _proxies(proxies, list(chosen.values()))
-    whole = [table(_name(board, found), board.recipe, store, names) for board in chosen.values()]
+    whole = [table(_name(board, found), board.recipe, rows[board.id], names) for board in chosen.values()]
     fitted = [pool if halves is None else pool.halves(halves)[0] for pool in whole]
     others, notes = [], []
-    seen: dict[str, set[str]] = {}
+    seen: dict[str, set[int | str]] = {}
     for board, pool in zip(chosen.values(), fitted, strict=True):
-        seen.setdefault(board.recipe.space, set()).update(pool.networks)
+        seen.setdefault(board.recipe.space, set()).update(pool.keys)
     if halves is not None:
         for board, pool in zip(chosen.values(), whole, strict=True):
-            # Two boards of one space may be halved differently, so the networks of either fitted half are left out.
-            left = [place for place, n in enumerate(pool.networks) if n not in seen[board.recipe.space]]
+            # Two boards of one space may be halved differently, so the classes of either fitted half are left out.
+            left = [place for place, key in enumerate(pool.keys) if key not in seen[board.recipe.space]]
             others.append(pool.part("tested on", np.array(left)))
     for board in found:
         if board.id not in chosen:
             name, fitted_on = _name(board, found), seen.get(board.recipe.space, set())
-            unseen = {network: value for network, value in board.recipe.accuracies.items() if network not in fitted_on}
+            keys = zip(board.recipe.accuracies, board.recipe.classes or board.recipe.accuracies, strict=True)
+            unseen = {network for network, key in keys if key not in fitted_on}
             if not unseen:  # all networks were fitted on; they are reported, and the name says so
-                name, unseen = f"{name}, networks fitted on", dict(board.recipe.accuracies)
+                name, unseen = f"{name}, networks fitted on", set(board.recipe.accuracies)
             try:
-                others.append(table(name, dataclasses.replace(board.recipe, accuracies=unseen), store, names))
+                others.append(table(name, board.recipe.part(unseen), rows[board.id], names))
             except ConfigError as error:
                 notes.append(f"left out: {error}")
     return fitted, others, names, notes

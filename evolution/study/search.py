@@ -9,12 +9,10 @@ from rich.table import Table
 from ...bench.report.figures import available
 from ...errors import ResultsError
 from ..engine.generations import State
-from ..language.parse import parse
 from ..language.programs import Program
 from .combine import combine
 from .config import EvolveConfig
 from .discover import KEPT, discover
-from .found import STATISTICS
 from .report import candidates, combination
 from .resolve import ProgramSearch, resolve_search
 from .tracking import Tracker
@@ -36,7 +34,7 @@ def search(config: EvolveConfig) -> tuple[list[Table], list[str]]:
                 state, best = discovery.state, [candidate.flat() for candidate in discovery.candidates]
                 tables, notes = candidates(discovery), [*discovery.notes]
                 drawn = {
-                    f"{candidate.found.name}: {candidate.fitness:.3f}": parse(STATISTICS, candidate.found.program)
+                    f"{candidate.found.name}: {candidate.fitness:.3f}": candidate.found.tree()
                     for candidate in discovery.candidates[:KEPT]
                 }
             else:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...bench.report.beside import Program as Shown
 from ...errors import ProgramError
+from ..data.layers import COLUMNS
 from ..engine.pools import CONSTANTS
-from ..language.primitives import PRIMITIVES
+from ..language import layers
+from ..language.primitives import PRIMITIVES, Primitive
 from ..language.programs import Program
 from .found import read as read_found
 
@@ -23,6 +25,9 @@ PLACES = {
 }
 #: What the network is given when the tensors are read.
 INPUTS = {"D": "on images", "N": "on noise", "P": "as it changes when the images are perturbed"}
+
+#: Operations that are explained, by what programs are over.
+KNOWN: Mapping[str, Mapping[str, Primitive]] = {"statistics": PRIMITIVES, "layers": layers.PRIMITIVES}
 
 
 def programs(paths: Iterable[Path]) -> list[Shown]:
@@ -51,7 +56,7 @@ def read(path: Path) -> Shown:
     """
     found = read_found(path)
     program = found.tree()
-    terminals = sorted({node.name for node in program.nodes() if not node.args} - set(CONSTANTS))
+    terminals = sorted({node.name for node in program.nodes() if not node.args} - {*CONSTANTS, *layers.CONSTANTS})
     fitted = found.recipe.get("tau", {})
     if not isinstance(fitted, dict) or not all(isinstance(tau, int | float) for tau in fitted.values()):
         raise ProgramError(f"program {path}: recipe: expected a number tau for each pool, got {str(fitted)[:80]!r}")
@@ -60,16 +65,16 @@ def read(path: Path) -> Shown:
         f"{program.name} of {_and(terminals)}" if program.args else program.name,
         found.program,
         nested(program),
-        {name: words(name) for name in terminals},
-        operations(program) if found.over == "statistics" else {},
+        {name: COLUMNS[name].summary if found.over == "layers" else words(name) for name in terminals},
+        operations(program, known) if (known := KNOWN.get(found.over)) else {},
         found.direction == "higher",
         {str(ground): float(tau) for ground, tau in fitted.items()},
     )
 
 
-def operations(program: Program) -> dict[str, str]:
-    """Return what each operation of a program over statistics computes, from the root on."""
-    return {node.name: PRIMITIVES[node.name].summary for node in program.nodes() if node.args}
+def operations(program: Program, known: Mapping[str, Primitive]) -> dict[str, str]:
+    """Return what each operation of a program computes, from the root on."""
+    return {node.name: known[node.name].summary for node in program.nodes() if node.args}
 
 
 def nested(program: Program) -> list[Any]:

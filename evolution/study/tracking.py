@@ -36,7 +36,7 @@ class Tracker:
             id=digest(asked),
             on=on,
         )
-        self._pools = Path(config.results) if config.over != "statistics" else None
+        self._pools = Path(config.results) if config.over in {"ranks", "logs"} else None
         self._estimator: Any = None
         self._energy_note = ""
 
@@ -52,7 +52,7 @@ class Tracker:
             return self
         self._estimator = OfflineEmissionsTracker(
             country_iso_code="USA",
-            save_to_file=False,
+            output_methods=[],
             log_level="critical",
             measure_power_secs=15,
             allow_multiple_runs=True,
@@ -97,5 +97,8 @@ class Tracker:
             return {}
         estimator, self._estimator = self._estimator, None
         estimator.stop()
-        data = estimator.final_emissions_data
+        data = getattr(estimator, "final_emissions_data", None)
+        if data is None:  # codecarbon keeps its own errors to itself
+            self._energy_note = "no estimate of the energy: codecarbon failed"
+            return {}
         return {"kwh": float(data.energy_consumed), "co2_g": 1000 * float(data.emissions)}

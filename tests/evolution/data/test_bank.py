@@ -492,7 +492,7 @@ def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
         Bank(tmp_path).build(NETWORKS, IMAGES, batch_size=0)
     with pytest.raises(ConfigError, match="dtype: expected float32 or bfloat16, got 'float16'"):
         Bank(tmp_path, dtype="float16")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="collection: expected rcb, cbr, flow, got 'all'"):
+    with pytest.raises(ConfigError, match="collection: expected rcb, cbr, flow, layers, got 'all'"):
         Bank(tmp_path, "all")  # type: ignore[arg-type]
     assert Bank(tmp_path).build([], IMAGES) == []
     assert list(tmp_path.iterdir()) == []

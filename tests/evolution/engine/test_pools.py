@@ -1,5 +1,6 @@
 """Tests of the problem of aggregates, on made-up pools whose best aggregate is known."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -98,6 +99,30 @@ def test_halves_share_no_network_and_rank_among_themselves():
     assert fit.values("ranks")["snip"].max() == 1
     np.testing.assert_array_equal(whole.halves(3)[0].truth, fit.truth)
     assert not np.array_equal(whole.halves(4)[0].truth, fit.truth)
+
+
+def test_halves_share_no_class_and_intervals_draw_classes():
+    whole = pool(n=90)
+    classes = [n // 3 for n in range(90)]  # three networks each
+    whole = dataclasses.replace(whole, networks=[f"net {n}" for n in range(90)], classes=classes)
+    fit, test = whole.halves(0)
+    assert not set(fit.classes) & set(test.classes)
+    assert (len(set(fit.classes)), len(set(test.classes))) == (15, 15)
+    assert [int(name.split()[1]) // 3 for name in test.networks] == test.classes
+    # a resample of thirty classes is another one than of ninety networks
+    values = whole.values("ranks")
+    by_class, by_network = (
+        outcome("params", "given", made, values["params"], values["snip"], values["naswot"])
+        for made in (whole, dataclasses.replace(whole, classes=[]))
+    )
+    assert by_class.tau == by_network.tau
+    assert (by_class.tau_low, by_class.tau_high) != (by_network.tau_low, by_network.tau_high)
+
+
+def test_a_program_may_read_only_so_many_proxies():
+    trees = [parse(WORDS, text) for text in ("params", "add(params, mul(2, snip))")]
+    assert PoolProblem([pool()], "ranks", members=1).valid(trees) == [True, False]
+    assert PoolProblem([pool()], "ranks", members=2).valid(trees) == [True, True]
 
 
 def test_outcomes_have_intervals_about_them():

@@ -13,9 +13,10 @@ from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 from zcbench.datasets import data_folder
 from zcbench.errors import ProgramError, ResultsError
-from zcbench.evolution.study.cross import cross, picture
+from zcbench.evolution.study.cross import cross, picture, reading
 from zcbench.evolution.study.found import Found, register
 from zcbench.spaces import SPACES
+from zcbench.spaces.space import Sizes
 from zcbench.tools.cross import main
 
 pytestmark = pytest.mark.usefixtures("_small")
@@ -35,7 +36,9 @@ FOUND = [
 
 
 @pytest.fixture
-def results(tmp_path):
+def results(tmp_path, monkeypatch):
+    # Sizes of a space without a closed form are counted on every network.
+    monkeypatch.setattr(SPACES["small"], "sizes_of", lambda self, architecture, task: Sizes(1, 1))
     for found in FOUND:
         found.write(tmp_path / "programs" / f"{found.name}.json")
         register(tmp_path / "programs" / f"{found.name}.json")
@@ -98,10 +101,29 @@ def test_the_picture_has_a_row_a_proxy_and_a_column_a_board(results):
     path = results.parent / "cross.svg"
     picture(path, cells)
     text = path.read_text()
-    for label in ("wide from small/cifar10-samples (1)", "loud from 2 grounds (1)", "known (1)", "params (1)"):
+    for label in (
+        "numel(T3) from small/cifar10-samples (1)",
+        "frobenius(T1_D) from 2 grounds (1)",
+        "mean(T4_P) (1)",
+        "params (1)",
+    ):
         assert f">{label}<" in text
     for cell in cells:
         assert f">{cell.tau:.2f}<" in text.replace("\N{MINUS SIGN}", "-")
+
+
+@pytest.mark.parametrize(
+    ("program", "label"),
+    [
+        ("gt(gt0(T4G_N), abslog(abslog(T1_P)))", "gt(T4G_N, T1_P)"),
+        ("mul(T3, T3)", "mul(T3)"),
+        ("mul(0.5, sum(params))", "mul(params)"),
+        ("T3", "T3"),
+        ("", ""),
+    ],
+)
+def test_a_program_is_named_by_what_it_reads(program, label):
+    assert reading(program) == label
 
 
 def test_what_is_missing_is_named(results, capsys, tmp_path):

@@ -61,6 +61,14 @@ def test_every_number_of_a_candidate_stands_in_its_row():
     assert ["0.125", "0.750", "2", "+0.12", "-0.25", "evolved-123456", "mean(T3)"] in rows
 
 
+def test_the_fitness_on_validation_classes_stands_in_its_row():
+    own = candidate("evolved-1", "mean(T3)", 2, 0.125, 0.75, {"a": 0.125}, 0.0625)
+    text = printed(candidates(Discovery(state(), [own], [], []))[0])
+    rows = [line.split() for line in text.splitlines()]
+    assert ["0.125", "0.750", "0.062", "2", "+0.12", "evolved-1", "mean(T3)"] in rows
+    assert "fitness on the validation classes" in " ".join(text.split())
+
+
 def test_a_program_that_ranks_nothing_says_so():
     only = Discovery(state(), [candidate("evolved-1", "mean(T3)", 2, NOTHING, 0.5, {"a": math.nan})], [], [])
     rows = [line.split() for line in printed(candidates(only)[0]).splitlines()]

@@ -31,6 +31,14 @@ def test_an_aggregate_reads_scores(tmp_path: Path) -> None:
     assert found.reads == {"naswot": "the score of naswot", "zen": "the score of zen"}
 
 
+def test_a_formula_reads_layer_tables(tmp_path: Path) -> None:
+    Found(name="p", program="mul(10, sum(snip))", over="layers").write(tmp_path / "p.json")
+    found = read(tmp_path / "p.json")
+    assert found.title == "mul of snip"
+    assert found.reads == {"snip": "Sum of |w g| over the weight; its sum over maps is the proxy `snip`."}
+    assert found.operations == {"mul": "$a b$.", "sum": "Sum over the maps of a network."}
+
+
 def test_every_terminal_has_words() -> None:
     assert words("T4G_N") == "the gradient of the output of the batch norm, on noise"
     assert all(not words(name).startswith("the score") for name in TERMINALS)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 import time
 import tomllib
@@ -154,8 +155,34 @@ def test_energy_is_called_an_estimate_and_compared_with_the_papers(codecarbon, t
     assert PAPER_CO2_G == 358.6
     (made,) = codecarbon
     assert made.calls == ["start", "stop"]
-    assert made.settings["save_to_file"] is False
+    assert made.settings["output_methods"] == []
     assert not list(tmp_path.iterdir())
+
+
+def test_codecarbon_itself_estimates_without_a_network(tmp_path, monkeypatch):
+    pytest.importorskip("codecarbon", reason="the extra carbon is not installed")
+
+    def refused(*args, **settings):
+        raise AssertionError("the estimate asked the network")
+
+    monkeypatch.setattr("requests.sessions.Session.request", refused)
+    monkeypatch.chdir(tmp_path)
+    with Tracker(quiet(tmp_path / "out")) as tracker:
+        sum(range(10**6))
+        tracker.finish(State(), [])
+    (note,) = tracker.notes
+    found = re.search(r"nominal power: (\d+\.\d\d) Wh, (\d+\.\d\d) g CO2e", note)
+    assert found
+    assert 0 <= float(found[1]) < 10
+    assert 0 <= float(found[2]) < 10
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_estimate_that_failed_ends_no_search(codecarbon, tmp_path, monkeypatch):
+    monkeypatch.setattr(Estimates, "stop", lambda self: None)
+    with Tracker(quiet(tmp_path)) as tracker:
+        tracker.finish(State(), [])
+    assert tracker.notes == ["no estimate of the energy: codecarbon failed"]
 
 
 def test_the_estimate_ends_with_a_fault_too(codecarbon, tmp_path):
@@ -174,4 +201,4 @@ def test_without_codecarbon_nothing_is_estimated(monkeypatch, tmp_path):
 
 def test_the_extra_is_declared():
     project = tomllib.loads((Path(zcbench.__file__).parent / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"]["carbon"] == ["codecarbon>=3"]
+    assert project["optional-dependencies"]["carbon"] == ["codecarbon>=3.3.2"]

@@ -1,0 +1,109 @@
+"""The opening of sealed networks: programs rank classes that nothing has read, and each opening is recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ...bench.report.rivals import as_table
+from ...bench.results.ranking import select, summarise
+from ...bench.results.rivals import Against, against
+from ...bench.scoring.runner import run as run_study
+from ...bench.scoring.store import Store
+from ...bench.study.config import StudyConfig, listed
+from ...bench.study.resolve import Study, resolve
+from ...errors import ResultsError
+from ..data.split import draw
+from . import found as files
+from .config import EvolveConfig, Ground
+
+#: The proxies that a program is compared with, unless a configuration names others.
+RIVALS = ("meco", "naswot_conv", "synflow", "params", "macs")
+
+
+def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
+    """Rank sealed networks of every ground by programs and their rivals, and record the result in each program's file.
+
+    Networks are `config.test` classes of the sealed part of a space. Every record has the date, the networks, and what
+    came out, also if it is worse than hoped for.
+
+    Raises:
+        ProgramError: A file is no program file.
+        ConfigError: A ground has fewer sealed classes.
+    """
+    for path in programs:
+        files.register(path)
+    tables: list[Table] = []
+    for ground in config.tests or config.grounds:
+        study = _study(programs, ground, config)
+        run_study(study)
+        store = Store(study.out)
+        rankings = {r.proxy: r for r in summarise(study.recipe, select(store, study.recipe))}
+        for path in programs:
+            program = files.read(path)
+            (found,) = [
+                each
+                for each in against(store, program.name, _rivals(config), space=ground.space, dataset=ground.dataset)
+                if each.board.recipe.accuracies == study.recipe.accuracies
+            ]
+            c = rankings[program.name].correlation
+            own = {"tau": c.tau, "tau_low": c.tau_low, "tau_high": c.tau_high, "n": c.n}
+            record = {**_what(study, ground, config), **own, "against": _differences(found)}
+            dataclasses.replace(program, openings=[*program.openings, record]).write(path)
+            tables.append(as_table(found, program.name))
+    return tables
+
+
+def _rivals(config: EvolveConfig) -> list[str]:
+    return listed(config.proxies) or list(RIVALS)
+
+
+def _study(programs: Sequence[Path], ground: Ground, config: EvolveConfig) -> Study:
+    """Return the study of sealed networks of a ground."""
+    sizes = {files.read(path).batch_size for path in programs}
+    if len(sizes) > 1:
+        raise ResultsError(f"open: expected programs of one batch size, got {', '.join(map(str, sorted(sizes)))}")
+    study = resolve(
+        StudyConfig(
+            **vars(ground),
+            proxies=[*(files.read(path).name for path in programs), *_rivals(config)],
+            include=[*listed(config.include), *map(str, programs)],
+            sample=config.test,
+            batch_sizes=[config.test_batch_size or sizes.pop()],
+            seeds=listed(config.seeds),
+            out=str(Path(config.out) / "sealed"),
+            data=config.data,
+            tracker="none",
+            workers=config.workers,
+        )
+    )
+    return dataclasses.replace(study, indices=tuple(draw(study.space, "sealed", config.test, config.sample_seed)))
+
+
+def _what(study: Study, ground: Ground, config: EvolveConfig) -> dict[str, Any]:
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "space": ground.space,
+        "dataset": ground.dataset,
+        "truth": study.truth.name,
+        "batch_sizes": listed(study.config.batch_sizes),
+        "sample_seed": config.sample_seed,
+    }
+
+
+def _differences(found: Against) -> dict[str, Any]:
+    """Return tau of every rival, and by how much the program's is higher, with the ends of the paired interval."""
+    return {
+        row.second.proxy: {
+            "tau": row.tau.second,
+            "difference": row.tau.difference,
+            "low": row.tau.low,
+            "high": row.tau.high,
+        }
+        for row in found.comparisons
+    }

@@ -1,0 +1,73 @@
+"""Tests of openings: what they read, what they record, and that the program scores as it did."""
+
+import dataclasses
+import json
+
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau
+from zcbench.bench.results.board import boards
+from zcbench.errors import ResultsError
+from zcbench.evolution.data.split import part_of
+from zcbench.evolution.study.config import EvolveConfig, Ground
+from zcbench.evolution.study.found import Found, read
+from zcbench.evolution.study.opening import open_sealed
+from zcbench.spaces import SPACES
+from zcbench.spaces.space import Sizes
+
+pytestmark = pytest.mark.usefixtures("_small")
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    # Sizes of a space without a closed form are counted on every network.
+    monkeypatch.setattr(SPACES["small"], "sizes_of", lambda self, architecture, task: Sizes(1, 1))
+    return EvolveConfig(
+        grounds=[Ground("small", "cifar10-samples", "made")],
+        test=11,
+        proxies=["params", "naswot_conv"],
+        out=str(tmp_path / "out"),
+        tracker="none",
+    )
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "few-layers.json"
+    Found(name="few-layers", program="sum(log(min_eigenvalue))", over="layers", batch_size=2).write(path)
+    return path
+
+
+def test_an_opening_is_recorded_with_what_came_out(config, program):
+    (table,) = open_sealed([program], config)
+    assert table.row_count == 2
+    found = read(program)
+    (record,) = found.openings
+    assert (record["space"], record["dataset"], record["n"]) == ("small", "cifar10-samples", 11)
+    assert set(record["against"]) == {"params", "naswot_conv"}
+    difference = record["against"]["params"]
+    assert difference["difference"] == pytest.approx(record["tau"] - difference["tau"])
+    assert difference["low"] <= difference["difference"] <= difference["high"]
+
+    (board,) = boards(program.parent / "out" / "sealed")
+    space = SPACES["small"](None)
+    assert {part_of(space, space.index(network)) for network in board.recipe.accuracies} == {"sealed"}
+    (file,) = [f for f in (program.parent / "out" / "sealed").rglob("*.parquet")][:1]
+    rows = pd.read_parquet(file)
+    own = rows[rows["proxy"] == "few-layers"].set_index("architecture")["value"]
+    truth = pd.Series(board.recipe.accuracies)
+    assert record["tau"] == pytest.approx(kendalltau(own.loc[truth.index], truth).statistic)
+
+
+def test_each_opening_is_one_more_record(config, program):
+    open_sealed([program], config)
+    open_sealed([program], dataclasses.replace(config, test=10))
+    openings = json.loads(program.read_text())["openings"]
+    assert [record["n"] for record in openings] == [11, 10]
+
+
+def test_programs_of_several_batch_sizes_are_refused(config, program, tmp_path):
+    other = tmp_path / "other.json"
+    Found(name="other", program="sum(depth)", over="layers", batch_size=3).write(other)
+    with pytest.raises(ResultsError, match="one batch size, got 2, 3"):
+        open_sealed([program, other], config)
