@@ -65,7 +65,7 @@ def test_the_headline_of_the_readme_is_that_of_the_board(table: pd.DataFrame) ->
     numbers = re.search(
         r"of (\d+) proxies on (\d+) boards.* On (\d+) networks of NAS-Bench-201 and CIFAR-10 `meco` has a Kendall's τ "
         r"of (\S+) \[(\S+) (\S+)\], and the number of parameters (\S+) \[(\S+) (\S+)\]\. .* `meco` is 1 to (\d+)\. "
-        r".*`naswot_conv` is (\S+), that of `macs` (\S+)\. ",
+        r".*`meco.opt` is (\S+), that of `macs` (\S+)\. ",
         text,
     )
     assert numbers is not None
@@ -77,7 +77,7 @@ def test_the_headline_of_the_readme_is_that_of_the_board(table: pd.DataFrame) ->
         *meco[["tau", "tau_low", "tau_high"]],
         *params[["tau", "tau_low", "tau_high"]],
         meco["rank_high"],
-        overview.loc["naswot_conv", "lowest_tau"],
+        overview.loc["meco.opt", "lowest_tau"],
         overview.loc["macs", "lowest_tau"],
     ]
     found = [float(number) for number in numbers.groups()]
