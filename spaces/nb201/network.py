@@ -180,8 +180,8 @@ def _inner_values(cell: Cell) -> tuple[Value, Value]:
 def isomorphism_classes() -> tuple[int, ...]:
     """Return for every index that of the first cell with the same function; there are 5,044 classes.
 
-    They are read from a file that `python -m zcbench.tools.classes` writes, because to compare all functions takes
-    a third of a second at every start.
+    They are read from a file that `python -m zcbench.tools.nb201.classes` writes, because to compare all functions
+    takes a third of a second at every start.
     """
     return tuple(np.load(CLASSES, allow_pickle=False).tolist())
 

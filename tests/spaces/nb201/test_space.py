@@ -90,7 +90,7 @@ def test_unique_texts_equal_the_reference() -> None:
 
 def test_isomorphism_classes() -> None:
     classes = isomorphism_classes()
-    assert classes == classes_by_function()  # the file is what `python -m zcbench.tools.classes` writes
+    assert classes == classes_by_function()  # the file is what `python -m zcbench.tools.nb201.classes` writes
     assert len(set(classes)) == 5044
     assert all(classes[first] == first for first in classes)
     assert classes[69] == classes[9722]  # they differ in the order of nodes, and the official texts differ too

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from zcbench.tools import limits
-from zcbench.tools.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart
+from zcbench.tools.nb201 import limits
+from zcbench.tools.nb201.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart
 
 
 @pytest.fixture(autouse=True)

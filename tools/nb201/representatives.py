@@ -1,6 +1,6 @@
 """What it does to correlations that all networks of one function get the score of one of them.
 
-    python -m zcbench.tools.representatives docs/board/scores.parquet >> docs/spaces.md
+    python -m zcbench.tools.nb201.representatives docs/board/scores.parquet >> docs/spaces.md
 
 The setting `representatives` scores one network of every class. Here the scores are there already: those of a class go
 over from its first scored network, one without an unreachable operation if there is any, as the setting prefers it.
@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..bench.stats.coefficients import kendall
-from ..spaces.nb201.network import cells, has_unreachable
-from ..spaces.nb201.space import NasBench201
+from ...bench.stats.coefficients import kendall
+from ...spaces.nb201.network import cells, has_unreachable
+from ...spaces.nb201.space import NasBench201
 
 
 def shared(indices: Sequence[int], scores: Sequence[float], space: NasBench201) -> NDArray[np.float64]:

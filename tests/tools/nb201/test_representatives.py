@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from zcbench.bench.stats.coefficients import kendall
 from zcbench.spaces.nb201.space import NasBench201
-from zcbench.tools.representatives import effects, shared
+from zcbench.tools.nb201.representatives import effects, shared
 
 SPACE = NasBench201(None)
 

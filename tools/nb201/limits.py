@@ -1,8 +1,8 @@
 """Measurements behind docs/limits.md: what the quickstart cannot save, kernels in eval mode, NASLib's thirteen proxies.
 
-    python -m zcbench.tools.limits quickstart 10
-    python -m zcbench.tools.limits ntk 30
-    python -m zcbench.tools.limits naslib 4
+    python -m zcbench.tools.nb201.limits quickstart 10
+    python -m zcbench.tools.nb201.limits ntk 30
+    python -m zcbench.tools.nb201.limits naslib 4
 
 The number is that of networks, drawn from NAS-Bench-201 by seed 0. All seconds are processor seconds of one thread.
 Images are noise, because they change no time.
@@ -21,13 +21,13 @@ import yaml
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ..bench.stats.coefficients import kendall
-from ..bench.study.config import studies
-from ..datasets import TASKS
-from ..proxies import PROXIES
-from ..proxies.registry import Score, score_all
-from ..spaces.nb201.space import NasBench201
-from .agreement import NASLIB
+from ...bench.stats.coefficients import kendall
+from ...bench.study.config import studies
+from ...datasets import TASKS
+from ...proxies import PROXIES
+from ...proxies.registry import Score, score_all
+from ...spaces.nb201.space import NasBench201
+from ..agreement import NASLIB
 
 #: The proxies of the quickstart, of which the last has determinants.
 QUICKSTART = tuple(yaml.safe_load(studies()["quickstart"].read_text("utf-8"))["proxies"])

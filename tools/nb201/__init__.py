@@ -1,0 +1,1 @@
+"""What is measured on, and written for, NAS-Bench-201."""
