@@ -63,7 +63,7 @@ def as_before(found: dict[str, Score], clean: dict[str, Score], names: set[str])
 
 
 def test_most_proxies_read_something() -> None:
-    structure = {"params", "macs", "conv_count", "relu_count", "tpc", "vkdnw_dim"}
+    structure = {"params", "macs", "conv_count", "relu_count", "tpc", "nsc", "vkdnw_dim"}
     drawn = {name for name, proxy in PROXIES.items() if "noise" in proxy.reads and "data" not in proxy.reads}
     assert set(PROXIES) - READ_IMAGES == structure | drawn | {"l2_norm", "synflow", "synflow.bn", "logsynflow"}
     assert {
