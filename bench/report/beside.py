@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ class Program:
         operations: What each operation computes, by its name; empty for a program over scores.
         higher: Whether a higher score is better.
         fitted: Kendall's tau-b on the networks that it was evolved on, by their name.
+        sealed: Kendall's tau-b and its interval on networks that no search reads, by what was opened and when.
     """
 
     name: str
@@ -94,13 +95,16 @@ class Program:
     operations: Mapping[str, str]
     higher: bool
     fitted: Mapping[str, float]
+    sealed: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def flat(self) -> dict[str, Any]:
         """Return one level of plain values, for CSV."""
         direction = "higher" if self.higher else "lower"
-        return {"program": self.name, "text": self.text, "reads": " ".join(self.reads), "direction": direction} | {
-            f"tau on {ground}": tau for ground, tau in self.fitted.items()
-        }
+        return (
+            {"program": self.name, "text": self.text, "reads": " ".join(self.reads), "direction": direction}
+            | {f"tau on {ground}": tau for ground, tau in self.fitted.items()}
+            | {f"tau on {opened}": tau for opened, (tau, _, _) in self.sealed.items()}
+        )
 
 
 @dataclass(frozen=True)

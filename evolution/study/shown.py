@@ -58,6 +58,8 @@ def read(path: Path) -> Shown:
     program = found.tree()
     terminals = sorted({node.name for node in program.nodes() if not node.args} - {*CONSTANTS, *layers.CONSTANTS})
     fitted = found.recipe.get("tau", {})
+    if isinstance(fitted, int | float):  # of several pools the least
+        fitted = {"the pool where its tau is least": fitted}
     if not isinstance(fitted, dict) or not all(isinstance(tau, int | float) for tau in fitted.values()):
         raise ProgramError(f"program {path}: recipe: expected a number tau for each pool, got {str(fitted)[:80]!r}")
     return Shown(
@@ -69,7 +71,17 @@ def read(path: Path) -> Shown:
         operations(program, known) if (known := KNOWN.get(found.over)) else {},
         found.direction == "higher",
         {str(ground): float(tau) for ground, tau in fitted.items()},
+        dict(_opening(path, record) for record in found.openings),
     )
+
+
+def _opening(path: Path, record: Mapping[str, Any]) -> tuple[str, tuple[float, float, float]]:
+    """Return what was opened and when, and tau with its interval there."""
+    try:
+        what = f"{int(record['n'])} sealed networks of {record['space']} on {record['dataset']}, {record['date']}"
+        return what, (float(record["tau"]), float(record["tau_low"]), float(record["tau_high"]))
+    except (LookupError, TypeError, ValueError) as error:
+        raise ProgramError(f"program {path}: expected openings that zcbench evolve --open wrote ({error})") from None
 
 
 def operations(program: Program, known: Mapping[str, Primitive]) -> dict[str, str]:

@@ -39,6 +39,20 @@ def test_a_formula_reads_layer_tables(tmp_path: Path) -> None:
     assert found.operations == {"mul": "$a b$.", "sum": "Sum over the maps of a network."}
 
 
+def test_the_least_tau_of_several_pools_and_what_was_opened(tmp_path: Path) -> None:
+    opening = {"date": "2026-11-30", "space": "nb201", "dataset": "cifar10", "n": 40}
+    opening |= {"tau": 0.81, "tau_low": 0.71, "tau_high": 0.88}
+    made = Found(name="p", program="mul(10, sum(snip))", over="layers", recipe={"tau": 0.67}, openings=[opening])
+    made.write(tmp_path / "p.json")
+    found = read(tmp_path / "p.json")
+    assert found.fitted == {"the pool where its tau is least": 0.67}
+    assert found.sealed == {"40 sealed networks of nb201 on cifar10, 2026-11-30": (0.81, 0.71, 0.88)}
+    del opening["tau"]
+    Found(name="p", program="mul(10, sum(snip))", over="layers", openings=[opening]).write(tmp_path / "p.json")
+    with pytest.raises(ProgramError, match=r"expected openings that zcbench evolve --open wrote \('tau'\)"):
+        read(tmp_path / "p.json")
+
+
 def test_every_terminal_has_words() -> None:
     assert words("T4G_N") == "the gradient of the output of the batch norm, on noise"
     assert all(not words(name).startswith("the score") for name in TERMINALS)
