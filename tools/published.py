@@ -36,13 +36,15 @@ Published coefficients are over thousands of networks. `bench/report/published.j
 {count} proxies of the board have a published coefficient. {outside} of these lie outside our 95 % interval.
 
 How is a difference explained? The file `nb201_zero_cost.csv` holds NASLib's own scores of 9,445 networks, at 64
-images. It leaves out networks with an operation that does not reach the output. {common} networks of the board are in
-that file. On exactly these networks we rank NASLib's scores and ours. If the two coefficients agree, then *which*
-networks are ranked makes the difference, and not *how* they are scored. The column ρ is Spearman's coefficient between
-NASLib's scores and ours.
+images. It leaves out networks with an operation that does not reach the output. {common} networks of the board are
+in that file. On exactly these networks (*here*) we rank NASLib's scores and ours. What is left between these two
+coefficients comes from images, seeds and definitions. The rest of a difference comes from which networks are
+ranked. *Agreement* is Spearman's ρ between NASLib's scores and ours. Where it is low, the score depends on the seed
+or the images more than on the network, and equal coefficients may be chance.
 """
 
-_COMMAND = "    python -m zcbench.tools.published docs/board nb201_zero_cost.csv > docs/published.md"
+_COMMAND = """\
+    python -m zcbench.tools.published docs/board $ZCBENCH_DATA/tables/nb201/nb201_zero_cost.csv > docs/published.md"""
 
 
 class Line(NamedTuple):
@@ -80,8 +82,8 @@ class Line(NamedTuple):
         if np.isnan(self.theirs_here):
             raise KeyError(self.proxy)
         return (
-            f"Other networks: on the {self.common} that NASLib has too, its own scores give "
-            f"{_number(self.theirs_here)}, ours {_number(self.ours_here)}."
+            f"NASLib ranks no network with an unreachable operation. On the {self.common} of the board without one its "
+            f"scores give {_number(self.theirs_here)}, ours {_number(self.ours_here)}."
         )
 
 
@@ -150,7 +152,7 @@ def page(found: list[Line], networks: int) -> str:
     return "\n".join(
         [
             _INTRO.format(networks=networks, count=len(found), outside=outside, common=max(x.common for x in found)),
-            "| proxy | | the board [95 %] | published | NASLib's, same networks | ours, same networks | ρ | why |",
+            "| proxy | | the board [95 %] | published | NASLib's here | ours here | agreement | why |",
             "| --- | --- | --- | --: | --: | --: | --: | --- |",
             *body,
             "",

@@ -45,6 +45,16 @@ _TABLES = (
     "searches.csv",
     "programs.csv",
 )
+_ABOUT = """# Leaderboard
+
+A row is a proxy on a board: networks of a space that were ranked by the score, and by the accuracy of their training.
+In brackets are 95 % intervals. `index.html` beside this file is the page, with the overview of all boards and ranks.
+
+An arrow ↓ marks a proxy that claims that lower scores are better. Coefficients are those of the scores as they are. So
+a negative one of such a proxy is as it claims, and counts as positive for its place. `nan` means that fewer than ten
+networks have a score, or that all have the same. Published are coefficients of others, with their source.
+
+"""
 _TEXTS = ("leaderboard.md", "ablation.md", "index.html", BESIDE)
 
 
@@ -97,7 +107,7 @@ def as_records(standings: Sequence[Standing]) -> list[dict[str, Any]]:
 def _documents(made: Leaderboard, beside: Beside, *, drawn: bool) -> dict[str, str]:
     """Return what is no table: the page, Markdown, figures, and what stands beside the scores, by name."""
     drawings = figures.draw(made) if drawn else {}
-    rankings = as_markdown([r for s in made.standings for r in s.rankings])
+    rankings = _ABOUT + as_markdown([r for s in made.standings for r in s.rankings])
     texts = {
         "leaderboard.md": rankings + changes_as_markdown(beside.changes(made.standings)),
         "index.html": page(made, drawings, beside),

@@ -25,6 +25,7 @@ _HEAD = """\
 | τ | networks, source |
 | --- | --- | --- | --- | --: | --: | --- | --- | --: | --: | --: | --- |
 """
+_CLAIM = "Kendall's tau is positive here where a proxy ranks as it claims, also where lower scores are better."
 _CHANGES = """\
 | board | proxy | what | τ before [95 %] | τ now [95 %] | change | networks before | now | version before | now |
 | --- | --- | --- | --- | --- | --: | --: | --: | --: | --: |
@@ -78,7 +79,10 @@ def as_svg(table: Table) -> str:
 
 
 def as_markdown(rankings: Sequence[Ranking]) -> str:
-    """Write one row per study and proxy, with the published coefficients of the same space, task and proxy."""
+    """Write one row per study and proxy, with the published coefficients of the same space, task and proxy.
+
+    A proxy that claims that lower scores are better has an arrow. Its coefficients are those of the scores as they are.
+    """
     rows = []
     for r in rankings:
         c, theirs = r.correlation, published(r)
@@ -87,7 +91,7 @@ def as_markdown(rankings: Sequence[Ranking]) -> str:
                 r.space,
                 r.dataset,
                 r.accuracy,
-                r.proxy,
+                r.proxy if r.higher_is_better else f"{r.proxy} ↓",
                 r.networks,
                 r.batch_size,
                 estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED),
@@ -110,7 +114,7 @@ def changes_as_markdown(changes: Sequence[Change]) -> str:
         counts = [getattr(of, name) if of else "" for name in ("networks", "version") for of in both]
         size = number(change.size, sign="+")
         rows.append((change.row.title, change.row.proxy, change.what, *taus, size, *counts))
-    return "\n## What changed since the former version\n\n" + markdown(_CHANGES, rows) if rows else ""
+    return f"\n## What changed since the former version\n\n{_CLAIM}\n\n{markdown(_CHANGES, rows)}" if rows else ""
 
 
 def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:

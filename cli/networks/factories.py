@@ -80,7 +80,7 @@ def _of_file(text: str) -> dict[str, Make]:
     if not found:
         raise ConfigError(
             f"networks: expected {text} to define a dictionary `{LISTED}`, or functions without arguments that return "
-            f"a torch.nn.Module, got neither"
+            f"a torch.nn.Module, got neither (a class does not count)"
         )
     return found
 

@@ -86,7 +86,16 @@ def _opening(path: Path, record: Mapping[str, Any]) -> tuple[str, tuple[float, f
 
 def operations(program: Program, known: Mapping[str, Primitive]) -> dict[str, str]:
     """Return what each operation of a program computes, from the root on."""
-    return {node.name: known[node.name].summary for node in program.nodes() if node.args}
+    return {node.name: _plain(known[node.name].summary) for node in program.nodes() if node.args}
+
+
+def _plain(summary: str) -> str:
+    r"""Return a summary without the marks of LaTeX.
+
+    >>> _plain(r"$\operatorname{sign}(a) \ln(1 + |a|)$.")
+    'sign(a) ln(1 + |a|).'
+    """
+    return re.sub(r"\\operatorname|[${}\\]", "", summary)
 
 
 def nested(program: Program) -> list[Any]:

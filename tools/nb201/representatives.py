@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...bench.stats.coefficients import kendall
+from ...errors import ZcbenchError
 from ...spaces.nb201.network import cells, has_unreachable
 from ...spaces.nb201.space import NasBench201
 
@@ -65,4 +66,9 @@ def page(scores: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page(pd.read_parquet(sys.argv[1])))
+    if len(sys.argv) != 2:
+        sys.exit("expected scores.parquet of a leaderboard")
+    try:
+        sys.stdout.write(page(pd.read_parquet(sys.argv[1])))
+    except (ZcbenchError, OSError) as error:
+        sys.exit(str(error))

@@ -36,7 +36,7 @@ def test_a_formula_reads_layer_tables(tmp_path: Path) -> None:
     found = read(tmp_path / "p.json")
     assert found.title == "mul of snip"
     assert found.reads == {"snip": "Sum of |w g| over the weight; its sum over maps is the proxy `snip`."}
-    assert found.operations == {"mul": "$a b$.", "sum": "Sum over the maps of a network."}
+    assert found.operations == {"mul": "a b.", "sum": "Sum over the maps of a network."}
 
 
 def test_the_least_tau_of_several_pools_and_what_was_opened(tmp_path: Path) -> None:
