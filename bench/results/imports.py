@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +18,8 @@ from ..scoring.questions import check_cells, connected
 from ..scoring.store import Store
 from .holdings import LAST_TIER, contradictions, pieces
 
+#: Least value of the whole numbers of a row; random scores have a batch of 0.
+_LEAST = {"version": 1, "batch_size": 0, "seed": 0, "written_ns": 0}
 #: Name of the scores in the folder of a leaderboard.
 SCORES = "scores.parquet"
 
@@ -33,10 +36,18 @@ def take(store: Store, path: Path) -> int:
             folder has too. Then nothing is added.
     """
     file = path / SCORES if path.is_dir() else path
+    if not file.is_file():
+        raise ResultsError(
+            f"results import: expected a file of zcbench results export, or a leaderboard, got {path}: export a "
+            "results folder first"
+        )
     rows = _read(file)
     store.create()
     with TemporaryDirectory(dir=store.folder, prefix=".import-") as beside:
-        new = [write(Path(beside), table, LAST_TIER) for table in _places(rows)]
+        try:
+            new = [write(Path(beside), table, LAST_TIER) for table in _places(rows)]
+        except OSError as error:
+            raise ResultsError(f"results import: cannot write to {store.folder} ({error.strerror})") from None
         # All rows of the file are looked at before the first of them is there.
         for part in new:
             _look(store, part, file)
@@ -55,7 +66,7 @@ def _read(file: Path) -> pa.Table:
             if missing := [name for name in COLUMNS if name not in opened.schema_arrow.names]:
                 raise ResultsError(f"results import: {file} has no column {missing[0]}: export the scores again")
             rows = opened.read(columns=list(COLUMNS))
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise ResultsError(
             f"results import: expected a Parquet file of zcbench results export, or a leaderboard, got {file} "
             f"({one_line(str(error))[:80]})"
@@ -68,9 +79,30 @@ def _read(file: Path) -> pa.Table:
                 f"results import: {file}, column {name}: expected no empty cell: export the scores again"
             )
     try:
-        return pa.table(filled, names=COLUMNS).cast(SCHEMA)
+        table = pa.table(filled, names=COLUMNS).cast(SCHEMA)
     except (pa.ArrowException, ValueError) as error:
         raise ResultsError(f"results import: {file} has other columns ({one_line(str(error))[:80]})") from None
+    _possible(table, file)
+    return table
+
+
+def _possible(table: pa.Table, file: Path) -> None:
+    """Refuse numbers that no score has.
+
+    Raises:
+        ResultsError: A score is no number, or a count or a time is impossible.
+    """
+    of = {name: table[name].to_numpy() for name in (*_LEAST, "value", "wall_s")}
+    wrong = [name for name, least in _LEAST.items() if (of[name] < least).any()]
+    wrong += ["value"] if (~np.isfinite(of["value"]) & (table["status"].to_numpy() == "ok")).any() else []
+    wrong += ["wall_s"] if ((of["wall_s"] < 0) | np.isinf(of["wall_s"])).any() else []
+    wrong += [
+        name for name in ("space", "dataset", "architecture", "proxy") if pc.any(pc.equal(table[name], "")).as_py()
+    ]
+    if wrong:
+        raise ResultsError(
+            f"results import: {file}, column {wrong[0]}: expected what zcbench writes, got impossible values"
+        )
 
 
 def _is_float(column: pa.ChunkedArray) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +26,7 @@ from ..engine.generations import State, evolve, last_state, programs
 from ..engine.layers import LayerProblem
 from ..engine.networks import NetworkProblem, Pool
 from ..language.programs import Program
-from .found import Found
+from .found import Found, digest
 from .resolve import ProgramSearch
 
 #: Proxies that the best programs are compared with in the test.
@@ -220,16 +218,13 @@ def _found(search: ProgramSearch, program: str, direction: Literal["higher", "lo
             to_scalar=search.scoring.to_scalar,
             aggregation=search.scoring.aggregation,
         )
-    settings = dataclasses.asdict(found)
-    del settings["openings"]
-    digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
-    return dataclasses.replace(found, name=f"evolved-{digest[:6]}")
+    return dataclasses.replace(found, name=f"evolved-{digest(found)[:6]}")
 
 
 def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     """Write the file of a program."""
     path = search.out / "programs" / f"{candidate.found.name}.json"
-    dataclasses.replace(candidate.found, recipe={**search.recipe, "tau": candidate.tau, **candidate.kinds}).write(path)
+    dataclasses.replace(candidate.found, recipe={**search.recipe, **candidate.kinds, "tau": candidate.tau}).write(path)
     return path
 
 

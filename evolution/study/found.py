@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import inspect
 import json
 import re
@@ -226,6 +227,13 @@ def register(path: Path) -> str:
     return found.name
 
 
+def digest(found: Found) -> str:
+    """Return a digest of all settings that determine the score of a program."""
+    settings = dataclasses.asdict(dataclasses.replace(found, name="", recipe={}, openings=[]))
+    del settings["openings"]
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+
+
 def _check(given: Found) -> None:
     found: Any = given  # the values of a file may have any type
     for name, kind in get_type_hints(Found).items():
@@ -238,8 +246,8 @@ def _check(given: Found) -> None:
         raise ValueError(f"batch_size: expected 1 or more, got {found.batch_size!r}")
     if not isinstance(found.program, str) or not isinstance(found.paper, str) or not isinstance(found.recipe, dict):
         raise ValueError("expected program and paper as text and the recipe as an object")
-    if not isinstance(found.openings, list):
-        raise ValueError("expected openings as a list")
+    if not isinstance(found.openings, list) or not all(isinstance(record, dict) for record in found.openings):
+        raise ValueError("expected openings as a list of objects")
     card = found.proxy()
     if isinstance(card.function, LayerScore) and not card.function.columns:
         raise ValueError("expected a program that reads a column of the layer table")

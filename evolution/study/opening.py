@@ -17,7 +17,7 @@ from ...bench.scoring.runner import run as run_study
 from ...bench.scoring.store import Store
 from ...bench.study.config import StudyConfig, listed
 from ...bench.study.resolve import Study, resolve
-from ...errors import ResultsError
+from ...errors import ConfigError, ProgramError, ResultsError
 from ..data.split import draw
 from . import found as files
 from .config import EvolveConfig, Ground
@@ -33,10 +33,13 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
     came out, also if it is worse than hoped for.
 
     Raises:
-        ProgramError: A file is no program file.
-        ConfigError: A ground has fewer sealed classes.
+        ProgramError: A file is no program file, or the program was edited after an opening.
+        ConfigError: A ground has fewer sealed classes than are asked for, or a program may have been evolved on them.
     """
+    if config.test < 3:
+        raise ConfigError(f"test: expected 3 or more sealed networks, got {config.test}")
     for path in programs:
+        _check(files.read(path), path, [ground.space for ground in config.tests or config.grounds])
         files.register(path)
     tables: list[Table] = []
     for ground in config.tests or config.grounds:
@@ -50,13 +53,29 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
                 each
                 for each in against(store, program.name, _rivals(config), space=ground.space, dataset=ground.dataset)
                 if each.board.recipe.accuracies == study.recipe.accuracies
+                and each.board.recipe.batches == study.recipe.batches
             ]
             c = rankings[program.name].correlation
             own = {"tau": c.tau, "tau_low": c.tau_low, "tau_high": c.tau_high, "n": c.n}
             record = {**_what(study, ground, config), **own, "against": _differences(found)}
+            record["program"] = files.digest(program)
             dataclasses.replace(program, openings=[*program.openings, record]).write(path)
             tables.append(as_table(found, program.name))
     return tables
+
+
+def _check(program: files.Found, path: Path, spaces: Sequence[str]) -> None:
+    """Refuse a program that other networks than those of the pool may have chosen, and one that was edited."""
+    recipe = program.recipe
+    grounds = [ground.get("space") for ground in recipe.get("grounds", ()) if isinstance(ground, dict)]
+    known = {*grounds, *(str(pool).partition(" on ")[0] for pool in recipe.get("pools", ()))}
+    if recipe.get("split") != "classes" and (seen := sorted(known & set(spaces))):
+        raise ConfigError(
+            f"open: {path} was evolved on networks of {', '.join(seen)} without `split: classes`, so sealed ones "
+            "may be among them: evolve it with --split classes"
+        )
+    if any(record.get("program") != files.digest(program) for record in program.openings):
+        raise ProgramError(f"program {path} is not what its openings are of: restore it, or begin a file of its own")
 
 
 def _rivals(config: EvolveConfig) -> list[str]:

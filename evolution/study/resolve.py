@@ -242,6 +242,8 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
 
 
 def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
+    if config.split == "classes":
+        raise ConfigError(f"split: expected networks with over {config.over}, whose halves go by class, got classes")
     halves = config.sample_seed if config.halves else None
     fitted, others, proxies, notes = _tables(Path(config.results), config.grounds, listed(config.proxies), halves)
     trees = Trees(vocabulary(proxies, config.engine.height_limit))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +99,10 @@ def test_another_value_of_a_known_key_adds_nothing(store: Store, file: Path, tmp
         ({"message": "x" * 30_000}, "expected texts of at most 20,000 bytes"),
         ({"proxy": None}, "column proxy: expected no empty cell"),
         ({"seed": 0.5}, "has other columns"),
+        ({"value": math.inf}, "column value: expected what zcbench writes, got impossible values"),
+        ({"version": -5}, "column version: expected what zcbench writes"),
+        ({"wall_s": -1.0}, "column wall_s: expected what zcbench writes"),
+        ({"proxy": ""}, "column proxy: expected what zcbench writes"),
     ],
 )
 def test_what_zcbench_does_not_write_is_refused(
@@ -118,10 +123,10 @@ def test_files_of_others_are_refused(store: Store, file: Path, tmp_path: Path) -
     file.write_bytes(file.read_bytes()[:-30])
     with pytest.raises(ResultsError, match="expected a Parquet file of zcbench results export"):
         take(store, file)
-    with pytest.raises(ResultsError, match="expected a Parquet file of zcbench results export"):
+    with pytest.raises(ResultsError, match="export a results folder first"):
         take(store, tmp_path / "none.parquet")
-    with pytest.raises(ResultsError, match="expected a Parquet file of zcbench results export"):
-        take(store, tmp_path)  # a folder without scores
+    with pytest.raises(ResultsError, match="export a results folder first"):
+        take(store, tmp_path / "out")  # a results folder
     pq.write_table(pa.table({"space": ["nb201"]}), file)
     with pytest.raises(ResultsError, match="has no column architecture"):
         take(store, file)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 from zcbench.bench.results.board import boards
-from zcbench.errors import ResultsError
+from zcbench.errors import ConfigError, ProgramError, ResultsError
 from zcbench.evolution.data.split import part_of
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import Found, read
@@ -64,6 +64,35 @@ def test_each_opening_is_one_more_record(config, program):
     open_sealed([program], dataclasses.replace(config, test=10))
     openings = json.loads(program.read_text())["openings"]
     assert [record["n"] for record in openings] == [11, 10]
+
+
+def test_an_opening_with_other_seeds_is_of_its_own_run(config, program):
+    open_sealed([program], config)
+    open_sealed([program], dataclasses.replace(config, seeds=[0, 1]))
+    assert len(read(program).openings) == 2
+
+
+@pytest.mark.parametrize(
+    "recipe", [{"grounds": [{"space": "small"}], "split": "networks"}, {"pools": {"small on cifar10, made": "0"}}]
+)
+def test_a_program_that_may_know_sealed_networks_is_refused(config, program, recipe):
+    dataclasses.replace(read(program), recipe=recipe).write(program)
+    with pytest.raises(ConfigError, match="was evolved on networks of small without `split: classes`"):
+        open_sealed([program], config)
+    dataclasses.replace(read(program), recipe=recipe | {"split": "classes"}).write(program)
+    assert open_sealed([program], config)
+
+
+def test_a_program_that_was_edited_after_its_opening_is_refused(config, program):
+    open_sealed([program], config)
+    dataclasses.replace(read(program), program="sum(params)").write(program)
+    with pytest.raises(ProgramError, match="is not what its openings are of"):
+        open_sealed([program], config)
+
+
+def test_no_sealed_network_is_too_few(config, program):
+    with pytest.raises(ConfigError, match="test: expected 3 or more sealed networks, got 0"):
+        open_sealed([program], dataclasses.replace(config, test=0))
 
 
 def test_programs_of_several_batch_sizes_are_refused(config, program, tmp_path):
