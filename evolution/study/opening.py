@@ -67,7 +67,7 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
 def _check(program: files.Found, path: Path, spaces: Sequence[str]) -> None:
     """Refuse a program that other networks than those of the pool may have chosen, and one that was edited."""
     recipe = program.recipe
-    grounds = [ground.get("space") for ground in recipe.get("grounds", ()) if isinstance(ground, dict)]
+    grounds = [str(ground.get("space")) for ground in recipe.get("grounds", ()) if isinstance(ground, dict)]
     known = {*grounds, *(str(pool).partition(" on ")[0] for pool in recipe.get("pools", ()))}
     if recipe.get("split") != "classes" and (seen := sorted(known & set(spaces))):
         raise ConfigError(
