@@ -300,7 +300,7 @@ NO_RELU = {"naswot", "naswot.eval", "naswot.as_released", "wrcor", *NO_RELU_MAP}
 NO_BLOCKS = {"az_expressivity", "az_progressivity", "az_trainability"}
 NO_POOLING = {"zen", "phi"}
 NO_NORM = {"apd"}
-STRUCTURE = {"params", "macs", "l2_norm", "conv_count", "relu_count", "vkdnw_dim", "tpc"}
+STRUCTURE = {"params", "macs", "l2_norm", "conv_count", "relu_count", "vkdnw_dim", "tpc", "nsc"}
 NOT_APPLICABLE: dict[str, set[str]] = {
     "groups": {*NO_TRIPLE, *NO_NORM, "linear_regions"},
     "depthwise": {*NO_TRIPLE, *NO_NORM, "linear_regions"},
@@ -311,7 +311,7 @@ NOT_APPLICABLE: dict[str, set[str]] = {
     "GroupNorm": {*NO_TRIPLE, *NO_NORM, "linear_regions"},
     # Its layers take 16 x 16 pixels, but crops have 4 x 4.
     "linear only": {*NO_TRIPLE, *NO_NORM, *NO_RELU_MAP, *NO_BLOCKS, *NO_POOLING, "tpc"},
-    "transformer": NO_TRIPLE | NO_NORM | NO_RELU | NO_BLOCKS | NO_POOLING,
+    "transformer": NO_TRIPLE | NO_NORM | NO_RELU | NO_BLOCKS | NO_POOLING | {"nsc"},
     "stateless norm": {"zen"},
     "frozen": set(),
     "uneven stride": set(),

@@ -90,7 +90,8 @@ def test_singular_signs_score_nothing_in_any_layout() -> None:
     for layout in (torch.contiguous_format, torch.channels_last):
         assert SIGNS.reduce(PLACE, signs, signs.contiguous(memory_format=layout)) == 0
     signs[:, ::2, 9] = 1
-    scores = {SIGNS.reduce(PLACE, signs, g) for g in (signs, signs.contiguous(memory_format=torch.channels_last))}
+    layouts = (signs, signs.contiguous(memory_format=torch.channels_last))
+    scores = {float(SIGNS.reduce(PLACE, signs, g)) for g in layouts}
     assert len(scores) == 1
     matrices = signs[:, ::2].to(torch.int64).flatten(0, 1).tolist()
     assert scores.pop() == pytest.approx(math.sqrt(sum(value(m) ** 2 for m in matrices)), rel=1e-12)

@@ -30,7 +30,7 @@ pytestmark = [
 
 def offline_records(path):
     """Read an offline run with what the tests of studies read theirs with."""
-    beside = Path(__file__).parents[2] / "bench" / "report" / "test_tracking.py"
+    beside = Path(__file__).parents[2] / "bench" / "report" / "tracking" / "test_wandb.py"
     spec = importlib.util.spec_from_file_location("bench_test_tracking", beside)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
