@@ -67,6 +67,8 @@ def _open(parsed: Sequence[Namespace]) -> int:
     """Rank sealed networks by programs and print how these compare with known proxies."""
     from ..evolution.study.opening import open_sealed
 
+    if parsed[0].json:
+        raise ConfigError("json: expected a search, whose programs it prints, got --open, which writes into its files")
     for given in parsed:
         for table in open_sealed([Path(file) for file in listed(given.open)], settings(EvolveConfig, given)):
             show(table)

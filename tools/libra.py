@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..bench.results.published.sources import Source, read_leaderboard
 from ..bench.stats.coefficients import kendall, spearman
 from ..errors import ZcbenchError
+from ..progress import Progress
 from ..proxies import AGGREGATES, PROXIES
 from ..proxies.aggregate import Vector, log_ranks
 
@@ -37,20 +38,21 @@ _INTRO = f"""# LIBRA's choice of three proxies
 LIBRA (Casarin et al., *L-SWAG*, CVPR 2025, algorithm 1) chooses three proxies for a benchmark. The first has the
 highest Spearman's ρ with the accuracies. The second and the third are chosen among those with a ρ at most
 {WITHIN:.1f} lower. The second gives the least *information gain*: it says least about the accuracy that the first
-does not say already. The third has a *bias* nearest to that of the accuracies, where the bias is the correlation of
-ranks with the number of parameters.
+does not say already. (The authors compared this with the greatest gain and found it better.) The third has a *bias*
+nearest to that of the accuracies, where the bias is the correlation of ranks with the number of parameters.
 
 A proxy takes part if it has finite scores of more than nine tenths of a board's networks, and a network if all of
 these proxies have a score of it.
 
-The choice reads accuracies. So each board is split in two by classes of networks, {SPLITS} times. The choice is made
-on one half, and τ (Kendall's tau) is measured on the other. Beside it stand the single proxy that is best on the same
-first half, and AZ-NAS, which is not fitted and is left out where a member of it has too few scores. Each τ is the
-mean over splits; the gain is over the best single one, with the least and the greatest over the splits. The splits
-overlap, so this range is no confidence interval.
+The choice reads accuracies. So each board is split in two by classes of networks, {SPLITS} times. The choice is
+made on one half, and τ (Kendall's tau) is measured on the other. Beside it stand the single proxy that is best on
+the same first half, and AZ-NAS, which is not fitted and is left out where a member of it has too few scores. Each τ
+is the mean over splits; the gain is over the best single one, with the least and the greatest over the splits. The
+splits overlap, so this range is no confidence interval.
 
 The paper leaves two things open. It does not say how the three are put together: here the logarithms of ranks are
-added, as AZ-NAS does. It does not say how entropies are estimated: here from {BINS} bins with equally many networks.
+added, as AZ-NAS does. It does not say how entropies are estimated: here from {BINS} bins with equally many
+networks.
 """
 
 
@@ -151,10 +153,11 @@ def page(sources: Sequence[Source]) -> str:
         "| board | networks | LIBRA τ | best single τ | AZ-NAS τ | gain [least, greatest] | chosen most often |",
         "| --- | --: | --: | --: | --: | --- | --- |",
     ]
-    for source in sources:
-        if len(source[0].recipe.accuracies) < FEWEST:
-            continue
+    known = [source for source in sources if len(source[0].recipe.accuracies) >= FEWEST]
+    progress = Progress("boards split", len(known))
+    for source in known:
         found = [split(source, seed) for seed in range(SPLITS)]
+        progress.advance(1)
         means = np.mean([[r.libra, r.single, r.az_nas] for r in found], axis=0)
         gains = np.array([r.libra - r.single for r in found])
         often = pd.Series([" + ".join(f"`{n}`" for n in r.choice) for r in found]).value_counts()
@@ -165,6 +168,7 @@ def page(sources: Sequence[Source]) -> str:
             f"{az_nas} | {gains.mean():+.3f} [{gains.min():+.3f} {gains.max():+.3f}] | "
             f"{most} ({often.max()} of {SPLITS}) |"
         )
+    progress.close()
     command = "    python -m zcbench.tools.libra docs/board > docs/libra.md"
     return "\n".join([_INTRO, *lines, "", "This page is made by one command:", "", command, ""])
 

@@ -103,6 +103,8 @@ def lines(board: Source, table: pd.DataFrame, stored: pd.DataFrame) -> Iterator[
         if not (of := known.get(proxy)):
             continue
         kind, value = ("tau", of.tau) if of.tau is not None else ("rho", of.rho)
+        if value is None:
+            continue
         own = rows[rows["proxy"] == proxy].set_index("architecture")["value"]
         theirs, here, agreement, common = _both(own, truth, stored, proxy, of)
         yield Line(
@@ -111,7 +113,7 @@ def lines(board: Source, table: pd.DataFrame, stored: pd.DataFrame) -> Iterator[
             row[kind],
             row[f"{kind}_low"],
             row[f"{kind}_high"],
-            float(value or 0),
+            value,
             of.networks,
             theirs,
             here,

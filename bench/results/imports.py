@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...errors import ResultsError, one_line
-from ..scoring.parts import COLUMNS, SCHEMA, check_all, check_size, is_part, joined, memory_named, write
+from ...progress import Progress
+from ..scoring.parts import COLUMNS, SCHEMA, check_all, check_size, joined, memory_named, write
 from ..scoring.questions import check_cells, connected
 from ..scoring.store import Store
 from .holdings import LAST_TIER, contradictions, pieces
+from .published.sources import SCORES
 
 #: Least value of the whole numbers of a row; random scores have a batch of 0.
 _LEAST = {"version": 1, "batch_size": 0, "seed": 0, "written_ns": 0}
-#: Name of the scores in the folder of a leaderboard.
-SCORES = "scores.parquet"
 
 
 def take(store: Store, path: Path) -> int:
@@ -49,8 +49,10 @@ def take(store: Store, path: Path) -> int:
         except OSError as error:
             raise ResultsError(f"results import: cannot write to {store.folder} ({error.strerror})") from None
         # All rows of the file are looked at before the first of them is there.
-        for part in new:
-            _look(store, part, file)
+        with Progress("parts looked at", len(new)) as progress:
+            for part in new:
+                _look(store, part, file)
+                progress.advance(1)
         for part in new:
             folder = store.scores / part.parent.relative_to(beside)
             folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +123,7 @@ def _look(store: Store, part: Path, file: Path) -> None:
     """Refuse rows that zcbench does not write, and values that are not those of the folder."""
     beside = part.parents[2]
     there = store.scores / part.parent.relative_to(beside)
-    parts = [*sorted(path for path in (there.iterdir() if there.is_dir() else ()) if is_part(path)), part]
+    parts = [*(own for own in store.parts() if own.parent == there), part]
     check_all(parts)
     with connected(store.scores, beside) as connection:
         try:

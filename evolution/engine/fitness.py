@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...bench.stats.coefficients import kendall, weighted_kendall
+from ...bench.stats.conditional import partial
 from ...bench.stats.top import top
 
 Vector = NDArray[np.float64]
@@ -20,9 +21,6 @@ Sign = Literal["any", "same", "higher"]
 #: Fitness of a program that has none, because a score is not finite or all scores are equal. It is below every other
 #: fitness.
 NOTHING = -1.0
-
-#: A variance that is left after the size, below which it is round-off.
-_ROUND_OFF = 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class Beside:
 def beside(rivals: Mapping[str, Vector], truth: Vector) -> Beside:
     """Return what programs are compared with, from the scores `(n,)` of rivals, of which `params` is one."""
     taus = {name: kendall(scores, truth) for name, scores in rivals.items()}
-    return Beside(max(np.nan_to_num(list(taus.values()), nan=-1.0)), rivals["params"], taus["params"])
+    known = [tau for tau in taus.values() if not math.isnan(tau)]
+    return Beside(max(known, default=math.nan), rivals["params"], taus["params"])
 
 
 def coefficient(
@@ -73,9 +72,7 @@ def coefficient(
         assert beside is not None
         if objective == "gain":
             return tau - beside.best
-        other = kendall(scores, beside.size)
-        rest = (1 - other**2) * (1 - beside.size_tau**2)
-        return (tau - other * beside.size_tau) / math.sqrt(rest) if rest > _ROUND_OFF else math.nan
+        return float(partial(*map(np.array, (tau, kendall(scores, beside.size), beside.size_tau))))
     return tau
 
 

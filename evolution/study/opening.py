@@ -29,8 +29,9 @@ RIVALS = ("meco", "naswot_conv", "synflow", "params", "macs")
 def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
     """Rank sealed networks of every ground by programs and their rivals, and record the result in each program's file.
 
-    Networks are `config.test` classes of the sealed part of a space. Every record has the date, the networks, and what
-    came out, also if it is worse than hoped for.
+    Networks are `config.test` classes of the sealed part of a space. Every record has the date, the settings that
+    determine the networks and the images, and what came out, also if it is worse than hoped for. It is written when the
+    networks are scored, so a process that is killed before that leaves scores without a record.
 
     Raises:
         ProgramError: A file is no program file, or the program was edited after an opening.
@@ -111,6 +112,7 @@ def _what(study: Study, ground: Ground, config: EvolveConfig) -> dict[str, Any]:
         "dataset": ground.dataset,
         "truth": study.truth.name,
         "batch_sizes": listed(study.config.batch_sizes),
+        "seeds": listed(study.config.seeds),
         "sample_seed": config.sample_seed,
     }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -50,10 +51,20 @@ def test_proxies_far_below_the_best_are_taken_only_if_there_are_no_others() -> N
         choose({"a": truth, "b": truth}, truth, truth)
 
 
-def test_the_choice_reads_no_accuracy_of_the_other_half() -> None:
-    source = next(s for s in read_leaderboard(BOARD) if s[0].recipe.space == "nb_macro")
-    rows = source[1]
-    first = split(source, 0)
-    assert split(source, 0) == first
-    assert set(first.choice) <= set(rows["proxy"])
-    assert -1 <= first.libra <= 1
+def test_the_choice_reads_no_accuracy_of_the_other_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    board, rows = next(s for s in read_leaderboard(BOARD) if s[0].recipe.space == "nb_macro")
+    read: list[set[float]] = []
+
+    def watched(scores, truth, params):
+        read.append(set(truth))
+        return choose(scores, truth, params)
+
+    monkeypatch.setattr("zcbench.tools.libra.choose", watched)
+    first = split((board, rows), 0)
+    # All other accuracies become others, in the opposite order.
+    others = {n: a if a in read[0] else 200 - a for n, a in board.recipe.accuracies.items()}
+    assert 20 < sum(a > 100 for a in others.values()) < 40
+    changed = dataclasses.replace(board, recipe=dataclasses.replace(board.recipe, accuracies=others))
+    second = split((changed, rows), 0)
+    assert second.choice == first.choice
+    assert second.libra == pytest.approx(-first.libra)
