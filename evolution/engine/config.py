@@ -16,6 +16,8 @@ class EngineConfig:
         population: Number of programs in a generation.
         elite: Number of the best programs of a generation that also enter the next one, where they are measured on its
             own draw. Of programs with equal fitness only the smallest is kept. The elite never displaces immigrants.
+        alike: Programs whose ranks of the networks correlate by more than this with those of a fitter program, in size,
+            are neither parents nor of the elite; 1 for none. It is for programs over layers, ranks or logs.
         immigrants: Share of a generation that is grown at random.
         parents: Number of programs that are selected as parents of the next generation.
         tournament: Number of programs that are drawn for a tournament; the best of them becomes a parent.
@@ -35,6 +37,7 @@ class EngineConfig:
     generations: int = 15
     population: int = 50
     elite: int = 0
+    alike: float = 1.0
     immigrants: float = 0.5
     parents: int = 25
     tournament: int = 4
@@ -65,6 +68,8 @@ def check_engine(engine: EngineConfig) -> None:
         raise ConfigError(
             f"engine: expected an elite of 0 or more, below the population of {engine.population}, got {engine.elite}"
         )
+    if not 0 <= engine.alike <= 1:
+        raise ConfigError(f"engine: expected alike from 0 to 1, got {engine.alike:g}")
     if not (0 <= engine.immigrants <= 1 and engine.crossover >= 0 and engine.mutation >= 0):
         raise ConfigError("engine: expected shares and probabilities from 0 to 1")
     if engine.crossover + engine.mutation > 1:

@@ -40,7 +40,10 @@ class Problem(Protocol):
         """Return, for every program, whether its scores are finite and not all equal."""
 
     def behaviour(self, program: Program) -> Hashable:
-        """Return a key of what a valid program does; of programs with equal keys only one is kept."""
+        """Return a key of what a valid program does; of programs with equal keys only one is kept.
+
+        For `engine.alike` it is the bytes of float64 numbers `(n,)`: the ranks of the networks.
+        """
 
     def draw(self, rng: random.Random) -> Any:
         """Draw the networks that a generation is measured on."""
@@ -211,7 +214,7 @@ class _Search(Generic[G]):
 
     def _breed(self, total: int) -> None:
         """Take the elite of the last population, and breed valid programs from it until there are `total` programs."""
-        population = [self._known(text, values) for text, values in self.state.population]
+        population = self._unlike([self._known(text, values) for text, values in self.state.population])
         elite = self._elite(population)[:total]
         # One call for all of them, so that each network is loaded once.
         self.problem.valid([individual.program for individual in elite])
@@ -238,6 +241,23 @@ class _Search(Generic[G]):
         if drawn < self.engine.crossover + self.engine.mutation:
             return self.representation.mutate(self.rng, parent)
         return parent
+
+    def _unlike(self, population: Sequence[Individual[G]]) -> Sequence[Individual[G]]:
+        """Return a population without programs that rank much like a fitter one, unless that leaves fewer than two."""
+        if self.engine.alike == 1:
+            return population
+        ranking = [individual for individual in population if individual.fitness.values[0] > NOTHING]
+        best = sorted(ranking, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
+        if not best:
+            return population
+        keys: list[Any] = [self.problem.behaviour(individual.program) for individual in best]
+        # Rounded, so that the last digits of a sum decide nothing.
+        likeness = np.abs(np.corrcoef([np.frombuffer(key) for key in keys])).round(9)
+        kept: list[int] = []
+        for place in range(len(best)):
+            if not (likeness[place, kept] > self.engine.alike).any():
+                kept.append(place)
+        return [best[place] for place in kept] if len(kept) > 1 else population
 
     def _elite(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
         """Return the best programs; of those with equal fitness, which mostly rank alike, only the smallest."""

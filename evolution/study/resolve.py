@@ -150,6 +150,10 @@ def _check_programs(config: EvolveConfig) -> None:
         raise ConfigError(f"test: expected 3 or more networks of the validation classes, got {config.test}")
     if config.over == "layers" and config.representation != "tree":
         raise ConfigError("representation: expected tree with over layers, got sequential")
+    if config.over == "statistics" and config.engine.alike < 1:
+        raise ConfigError(
+            "engine: expected alike 1 with over statistics, whose programs are not scored on all networks"
+        )
     if config.workers < 1:
         raise ConfigError(f"workers: expected 1 or more, got {config.workers}")
     if config.engine.pareto and config.engine.parsimony:

@@ -8,6 +8,7 @@ import signal
 import time
 import zlib
 
+import numpy as np
 import pytest
 from zcbench.errors import ConfigError, ProgramError, ResultsError
 from zcbench.evolution.engine.config import EngineConfig, check_engine
@@ -208,6 +209,35 @@ def test_what_ranks_nothing_is_not_of_the_elite(tmp_path, parsimony):
     assert populations[6] == populations[0]
 
 
+def test_what_ranks_like_a_fitter_program_is_neither_parent_nor_elite(tmp_path):
+    class Orders(Texts):
+        """Programs of one height rank the networks alike, though for the last digits."""
+
+        def behaviour(self, program):
+            order = np.random.RandomState(program.height).permutation(50).astype(float)
+            return (order + 1e-3 * np.random.RandomState(program.size).rand(50)).tobytes()
+
+        def fitness(self, programs, drawn):
+            return [(program.height / 16 + program.size / 1e4,) for program in programs]
+
+    populations = []
+    config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "alike": 0.99})
+    run(tmp_path, config, Orders(), each=lambda state: populations.append(state.population))
+    before, after = ([parse(vocabulary(), text) for text, _ in population] for population in populations)
+    heights = sorted({program.height for program in before}, reverse=True)[:3]
+    most = [max(program.size for program in before if program.height == height) for height in heights]
+    assert [(program.height, program.size) for program in after[:3]] == list(zip(heights, most, strict=True))
+
+
+def test_a_population_of_one_kind_still_breeds(tmp_path):
+    class One(Texts):
+        def behaviour(self, program):
+            return np.append(np.arange(9.0), 9 + program.size / 1e6).tobytes()
+
+    config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "alike": 0.5})
+    assert run(tmp_path, config, One()).generation == 1
+
+
 def test_what_one_starts_with_is_in_the_first_generation(tmp_path):
     text = "frobenius(sigmoid(logdet(sign(T1_D))))"
     config = EngineConfig(**{**vars(SMALL), "generations": 0, "start": [text]})
@@ -275,6 +305,8 @@ def test_no_valid_program_is_named(tmp_path, monkeypatch):
         {"crossover": 0.8, "mutation": 0.4},
         {"immigrants": 1.5},
         {"elite": -1},
+        {"alike": 1.5},
+        {"alike": -0.1},
         {"elite": 12},
         {"min_height": 5, "max_height": 4},
         {"max_height": 12},
