@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from ...errors import NotApplicableError
-from ...proxies.jacob_cov import correlations
+from ...proxies.jacob_cov import EPSILON, correlations
 from ...proxies.naswot import agreement
 from ...proxies.operations.calls import IMAGES
-from ...proxies.passes import DATA, LOSS, LOSS_PASS, OPERATIONS, PARAMETERS, Call, Layers, Need, Tap, Tapped
+from ...proxies.passes import DATA, JACOBIAN, LOSS, LOSS_PASS, OPERATIONS, PARAMETERS, Call, Layers, Need, Tap, Tapped
 from ...proxies.passes.core import Host
 from ...proxies.passes.taps import Place, maps
 from ...proxies.synflow import FLOW
 from ...registry import Registry
 
 #: Version of the columns. It is raised whenever the same network, images and seed give other numbers than before.
-VERSION = 1
+VERSION = 2
 
 #: Function from what a need gives, and the calls of the rows, to one number a row.
 Rows = Callable[[Any, Sequence[Call]], Sequence[float]]
@@ -281,6 +281,27 @@ def _steadiness(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
 def _gradient_correlation(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
     r"""Absolute correlation of the gradients of two images at the map, mean over pairs of images."""
     return _nth(tapped, 3)
+
+
+# What all logits together leave in a map.
+
+
+def _jacobian(place: Place, activation: Tensor, gradient: Tensor) -> Tensor:
+    """Return log det(C + k I) of the correlations of the gradients of images; 0 if that of an image is constant."""
+    alike = correlations(_flat(gradient).double())
+    shifted = alike + EPSILON * torch.eye(len(alike), dtype=alike.dtype, device=alike.device)
+    # The determinant of an indefinite matrix, which only round-off makes, may be negative.
+    values = torch.linalg.eigvalsh(shifted.nan_to_num(0.0, 0.0, 0.0)).clamp(min=EPSILON / 2)
+    return torch.where(alike.isfinite().all(), values.log().sum(), 0.0)
+
+
+RESPONSES = Tap(JACOBIAN.of, at=maps, reduce=_jacobian)
+
+
+@_column(RESPONSES)
+def _jacobian_logdet(tapped: Tapped, rows: Sequence[Call]) -> Sequence[float]:
+    r"""Logarithm of det(C + k I), where C correlates the gradients of all logits at the map by image, see jacob_cov."""
+    return [value for _, value in tapped]
 
 
 # Weights. A weight counts at the first map that it makes, and other maps have 0.

@@ -114,6 +114,22 @@ def test_gradients_are_reduced_as_a_loop_says():
     assert layers._gradients(MAP, x, g).tolist() == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_jacobian_is_reduced_as_a_loop_says():
+    g = torch.randn(4, 2, 3, 3, generator=torch.Generator().manual_seed(0))
+    alike = np.corrcoef(g.reshape(4, -1).double().numpy())
+    sign, logdet = np.linalg.slogdet(alike + 1e-5 * np.eye(4))
+    assert sign == 1
+    assert layers._jacobian(MAP, g, g).item() == pytest.approx(logdet, rel=1e-6)
+
+
+def test_images_of_one_gradient_are_dependent_and_a_constant_one_counts_as_nothing():
+    g = torch.randn(1, 2, 3, 3, generator=torch.Generator().manual_seed(0)).repeat(3, 1, 1, 1)
+    # The eigenvalues are 3 + k, k and k.
+    assert layers._jacobian(MAP, g, g).item() == pytest.approx(math.log(3) + 2 * math.log(1e-5), rel=1e-3)
+    g[1] = 0.25
+    assert layers._jacobian(MAP, g, g).item() == 0
+
+
 def test_the_page_names_every_column_and_operation():
     page = (Path(__file__).parents[3] / "docs" / "evolve.md").read_text("utf-8")
     assert [name for name in [*COLUMNS, *PRIMITIVES] if f"| `{name}` |" not in page] == []
