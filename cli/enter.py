@@ -76,7 +76,7 @@ def main(parsed: Sequence[Namespace]) -> int:
                 board.title,
                 ranking.proxy,
                 f"{place or 'none'} of {len(standing.rankings)}",
-                estimate(ranking.claimed_tau, c.tau_low, c.tau_high, missing="nan"),
+                estimate(ranking.claimed_tau, c.tau_low, c.tau_high) or "-",
                 milliseconds(ranking.ms),
             )
     out = Path(given.out or f"entry-{names[0]}")

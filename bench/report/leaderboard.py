@@ -51,8 +51,8 @@ A row is a proxy on a board: networks of a space that were ranked by the score, 
 In brackets are 95 % intervals. `index.html` beside this file is the page, with the overview of all boards and ranks.
 
 An arrow ↓ marks a proxy that claims that lower scores are better. Coefficients are those of the scores as they are. So
-a negative one of such a proxy is as it claims, and counts as positive for its place. `nan` means that fewer than ten
-networks have a score, or that all have the same. Published are coefficients of others, with their source.
+a negative one of such a proxy is as it claims, and counts as positive for its place. A coefficient is blank where fewer
+than ten networks have a score, or where all have the same. Published are coefficients of others, with their source.
 
 """
 _TEXTS = ("leaderboard.md", "ablation.md", "index.html", BESIDE)

@@ -241,7 +241,7 @@ def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:
             "family": known.family,
             "data": known.data,
             "ms": None if math.isnan(of.ms) else round(of.ms, 3),
-            "rank": None if math.isnan(of.mean_rank) else round(of.mean_rank, 1),
+            "rank": None if math.isnan(of.mean_rank) else round(of.mean_rank, 2),
             "lowest": None if math.isnan(of.lowest_tau) else round(of.lowest_tau, 3),
             "complete": len(of.cells) == most,
         }
