@@ -126,10 +126,12 @@ def _beside(given: Namespace) -> Beside:
         ZcbenchError: A folder or a file is not what the option expects.
     """
     from ..bench.report.beside import Beside
-    from ..bench.results.published.changes import former
+    from ..bench.results.published.changes import former, has_scores
 
     searches, programs = listed(given.searches), listed(given.programs)
     shown = Beside(former=tuple(former(Path(given.since)))) if given.since else Beside()
+    if given.since and not has_scores(Path(given.since)):
+        print(f"zcbench: since: {given.since} has no scores, so its table is believed as it is", file=sys.stderr)
     if searches:
         from ..evolution.search.shown import read
 

@@ -369,6 +369,36 @@ def test_what_changed_since_a_former_version_is_written_and_verified(
     assert not (tmp_path / "out" / "beside.json").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
+def test_an_edited_table_of_a_former_version_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, out, again = (str(tmp_path / name) for name in ("r", "out", "again"))
+    made(tmp_path / "r", {"exact": lambda truth, seed, size: truth, "odd": noisy})
+    assert main(["leaderboard", "--results", results, "--out", out]) == 0
+    path = tmp_path / "out" / "leaderboard.csv"
+    with path.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    capsys.readouterr()
+    edits: list[list[dict[str, str]]] = [
+        [row | ({"tau": "0.25"} if row["proxy"] == "exact" else {}) for row in rows],
+        [row | ({"version": "7"} if row["proxy"] == "exact" else {}) for row in rows],
+        [row for row in rows if row["proxy"] != "exact"],
+        [*rows, rows[0] | {"proxy": "exact_too"}],
+    ]
+    for edited, said in zip(
+        edits, ("tau 0.250 of 30", "version 7", "it says no row", "give no row for exact_too"), strict=True
+    ):
+        path.write_text(as_csv(edited))
+        assert main(["leaderboard", "--results", results, "--out", again, "--since", out]) == 2
+        error = capsys.readouterr().err
+        assert "leaderboard.csv does not follow from its scores" in error
+        assert said in error
+    # Without its scores there is nothing to compare it with, and a line says so.
+    (tmp_path / "out" / "boards.json").unlink()
+    path.write_text(as_csv(edits[0]))
+    assert main(["leaderboard", "--results", results, "--out", again, "--since", out]) == 0
+    assert f"since: {out} has no scores, so its table is believed as it is" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
