@@ -247,6 +247,19 @@ def test_every_table_follows_from_the_scores(board: Path) -> None:
     assert sorted(verify(board)) == sorted([*missing, "trends.csv exists, but the scores give no such table"])
 
 
+def test_what_no_leaderboard_writes_is_named(board: Path) -> None:
+    for name in ("earlier", "entries"):
+        (board / name).mkdir()
+        (board / name / "notes.txt").write_text("")
+    (board / ".hidden").write_text("")
+    assert verify(board) == []
+    (board / "more.csv").write_text("")
+    (board / "scores").mkdir()
+    assert verify(board) == [
+        f"{name} is nothing that a leaderboard writes: move it elsewhere" for name in ("more.csv", "scores")
+    ]
+
+
 def test_an_altered_score_is_found(board: Path) -> None:
     def change(rows: pd.DataFrame) -> None:
         rows.loc[rows.index[rows["proxy"] == "naswot"], "value"] *= -1
