@@ -132,8 +132,8 @@ def _ready(
             absent.append((board, error))
     if not ready:
         raise ConfigError(f"boards: expected one whose data files are at hand, got none: {absent[0][1]}")
-    for board, error in absent:
-        print(f"zcbench: {board.title} is left out: {error}", file=sys.stderr)
+    for board, why in absent:
+        print(f"zcbench: {board.title} is left out: {why}", file=sys.stderr)
     return ready
 
 
