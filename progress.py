@@ -16,7 +16,7 @@ class Progress:
 
     Args:
         title: What is counted.
-        total: The count at the end.
+        total: The count at the end; 0 if nobody knows it yet, and then no count is shown until `extend` raises it.
         every_s: Seconds between two lines if standard error is no terminal.
         shown: Whether to show anything.
     """
@@ -34,7 +34,7 @@ class Progress:
         if console.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self.bar = Bar(*columns, TextColumn("left"), TimeRemainingColumn(), console=console)
-            self.task = self.bar.add_task(title, total=total)
+            self.task = self.bar.add_task(title, total=total or None)
             self.bar.start()
         else:
             self._say(0)
@@ -71,6 +71,10 @@ class Progress:
 
     def _say(self, done: int) -> None:
         self.last = time.monotonic()
+        if not self.total:
+            sys.stderr.write(f"{self.title}\n")
+            sys.stderr.flush()
+            return
         elapsed = self.last - self.started
         left = f", about {elapsed / done * (self.total - done):.0f} s left" if done else ""
         sys.stderr.write(f"{self.title}: {done}/{self.total} after {elapsed:.0f} s{left}\n")

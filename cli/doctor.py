@@ -91,7 +91,7 @@ def _data(given: str | None) -> Iterator[Finding]:
         if found.state in {"present", "unverified"}:
             yield Finding(f"data {name}", "ok", found.note or found.state)
         else:
-            said = found.note or found.state
+            said = found.note or (source.what if found.state == "absent" else found.state)
             yield Finding(f"data {name}", "absent", said, f"{source.get.partition(' (')[0]}; see `zcbench data list`")
 
 

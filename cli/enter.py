@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..bench.results.ranking import Ranking
     from ..bench.results.standing import Standing
     from ..bench.stats.places import Place
+    from ..bench.study.resolve import Study
 
 #: Number of networks on which the proxy is checked before the boards are scored.
 CHECKED = 5
@@ -58,28 +59,15 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ConfigError("file: expected a Python file that registers a proxy, or --program, got none")
     boards = chosen(Path(given.to), listed(given.boards))
     names = _registered(given)
-    if _faults(boards[0], names, given.data):
+    with waiting("looking for data files"):
+        ready = _ready(given, boards, names, files)
+    if _faults(ready[0][1], names):
         return 1
     shown = table("board", "proxy", "rank", "tau [95 %]", "ms", title=f"entry of {', '.join(names)}")
     records: list[dict[str, Any]] = []
-    scored = failed = 0
-    for board in boards:
-        try:
-            standing, rows = enter(
-                Path(given.to),
-                board,
-                names,
-                out=Path(given.results),
-                include=files,
-                workers=given.workers,
-                data=given.data,
-            )
-        except AbsentFileError as error:
-            if given.boards or len(boards) == 1:
-                raise
-            print(f"zcbench: {board.title} is left out: {error}", file=sys.stderr)
-            continue
-        scored += 1
+    failed = 0
+    for board, study in ready:
+        standing, rows = enter(Path(given.to), board, study)
         failed += report_failures(rows, TRIES)
         for ranking, place in _own(standing, names):
             records.append({"board": board.title, "place": place and vars(place)} | ranking.flat())
@@ -88,11 +76,9 @@ def main(parsed: Sequence[Namespace]) -> int:
                 board.title,
                 ranking.proxy,
                 f"{place or 'none'} of {len(standing.rankings)}",
-                estimate(ranking.claimed_tau, c.tau_low, c.tau_high, missing="nan"),
+                estimate(ranking.claimed_tau, c.tau_low, c.tau_high) or "-",
                 milliseconds(ranking.ms),
             )
-    if not scored:
-        raise ConfigError("boards: expected one whose data files are at hand, got none: zcbench data list")
     out = Path(given.out or f"entry-{names[0]}")
     write(out, Path(given.results), files)
     if given.json:
@@ -123,27 +109,52 @@ def _registered(given: Namespace) -> list[str]:
     return names
 
 
+def _ready(
+    given: Namespace, boards: Sequence[Board], names: Sequence[str], files: Sequence[str]
+) -> list[tuple[Board, Study]]:
+    """Return the boards whose data files are at hand, each with the study that scores it; nothing is scored yet.
+
+    Raises:
+        ConfigError: There are none.
+        ZcbenchError: A file of a board that is asked for by name is absent, or a file is faulty.
+    """
+    from ..bench.study.resolve import resolve_recipe
+
+    ready: list[tuple[Board, Study]] = []
+    absent: list[tuple[Board, AbsentFileError]] = []
+    for board in boards:
+        own = {"include": list(files), "workers": given.workers, "data": given.data, "name": board.title}
+        try:
+            ready.append((board, resolve_recipe(board.recipe, names, out=given.results, **own)))
+        except AbsentFileError as error:
+            if given.boards or len(boards) == 1:
+                raise
+            absent.append((board, error))
+    if not ready:
+        raise ConfigError(f"boards: expected one whose data files are at hand, got none: {absent[0][1]}")
+    for board, why in absent:
+        print(f"zcbench: {board.title} is left out: {why}", file=sys.stderr)
+    return ready
+
+
 def _own(standing: Standing, names: Sequence[str]) -> list[tuple[Ranking, Place | None]]:
     pairs = zip(standing.rankings, standing.places, strict=True)
     return [(ranking, place) for ranking, place in pairs if ranking.proxy in names]
 
 
-def _faults(board: Board, names: Sequence[str], data: str | None) -> int:
+def _faults(study: Study, names: Sequence[str]) -> int:
     """Check the proxies on a few networks of a board, print their faults, and return how many there are."""
     import functools
 
     import torch
 
-    from ..bench.study.resolve import resolve_recipe
     from ..proxies import PROXIES
     from ..proxies.checks import check
 
     torch.set_num_threads(1)
-    study = resolve_recipe(board.recipe, names, data=data)
-    seed = board.recipe.seeds[0]
-    batch = next(iter(study.batches.values()))
+    (_, seed), batch = next(iter(study.batches.items()))
     x = batch.x.contiguous(memory_format=study.space.memory_format)
-    texts = board.recipe.architectures[:CHECKED]
+    texts = study.recipe.architectures[:CHECKED]
     networks = [functools.partial(study.space.build, text, study.images.task, seed) for text in texts]
     faults = 0
     for name in names:

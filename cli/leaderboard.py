@@ -18,6 +18,7 @@ from .terminal import waiting
 
 if TYPE_CHECKING:
     from ..bench.report.beside import Beside
+    from ..bench.results.standing import Standing
 
 #: The file by which a leaderboard and an entry are known.
 BOARDS = "boards.json"
@@ -100,8 +101,25 @@ def main(parsed: Sequence[Namespace]) -> int:
         for standing in made:
             count, best = len(standing.rankings), standing.rankings[0]
             print(f"{standing.board.name}: {count} proxies, first {best.proxy} (tau {best.correlation.tau:.3f})")
+    if failed := _failed(made, given.results, out):
+        print(failed, file=sys.stderr)
     print(f"page: {out / 'index.html'}", file=sys.stderr)
     return 0
+
+
+def _failed(made: Sequence[Standing], results: str, out: Path) -> str:
+    """Return a line on the scores that failed, and the command that shows why; an empty text if none did."""
+    from ..bench.scoring.parts import ATTEMPTS
+
+    count = sum(r.failures.get(status, 0) for status in ATTEMPTS for s in made for r in s.rankings)
+    if not count:
+        return ""
+    where = (
+        f"the column failures of {out / 'leaderboard.csv'} counts them"
+        if (Path(results) / BOARDS).exists()
+        else f"zcbench results export scores.csv --results {results} has their messages"
+    )
+    return f"zcbench: {count:,} scores failed and are not ranked: {where}"
 
 
 def _entries(named: list[str] | str) -> list[Path]:
@@ -126,10 +144,12 @@ def _beside(given: Namespace) -> Beside:
         ZcbenchError: A folder or a file is not what the option expects.
     """
     from ..bench.report.beside import Beside
-    from ..bench.results.published.changes import former
+    from ..bench.results.published.changes import former, has_scores
 
     searches, programs = listed(given.searches), listed(given.programs)
     shown = Beside(former=tuple(former(Path(given.since)))) if given.since else Beside()
+    if given.since and not has_scores(Path(given.since)):
+        print(f"zcbench: since: {given.since} has no scores, so its table is believed as it is", file=sys.stderr)
     if searches:
         from ..evolution.search.shown import read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
@@ -164,7 +165,12 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
             raise ConfigError(f"{place}{error}") from None
         return parsed if command is parser else parsed[parsed.subcommand]
 
-    first = read(0)
+    try:
+        first = read(0)
+    except SystemExit:
+        if command.count > 1 and any(word.startswith("--print_config") for word in arguments):
+            sys.stderr.write(f"zcbench: this is the first of the {command.count} studies that --config names\n")
+        raise
     given = set(read(0, defaults=False).keys())
     every = [instantiated(command, each) for each in (first, *(read(turn) for turn in range(1, command.count)))]
     for each in every:

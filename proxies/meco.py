@@ -24,6 +24,8 @@ def every(operations: Operations) -> Sequence[Place]:
 
 def _channel_correlations(place: Place, activation: Tensor) -> Tensor:
     """Return the correlations `(C, C)` of the channels of the first image; those of a constant channel are zero."""
+    if activation.is_complex():
+        raise NotApplicableError(f"{place}: the feature map is complex, and correlations are those of real channels")
     first = activation[0].double()
     if isinstance(place, Call):
         if place.channels is None:

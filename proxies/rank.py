@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,19 +148,19 @@ class Ranked:
 
     def cells(self) -> list[list[str]]:
         """Return the table in short, best first: name, params, MACs, the rank by every proxy, seconds, mean rank."""
-        by = {proxy: self.ranks(proxy) for proxy in self.proxies}
+        placed = {proxy: _ranks(self.ranks(proxy)) for proxy in self.proxies}
+        means = _ranks(self.mean_rank, digits=2)
         places = {each.name: place for place, each in enumerate(self.networks)}
         rows = []
         for name in self.order():
             place = places[name]
             each = self.networks[place]
-            marks = [
-                "-" if each.failure else _rank(by[proxy][place]) or _mark(status_of(each, proxy))
-                for proxy in self.proxies
+            cells = [
+                "-" if each.failure else placed[proxy][place] or _mark(status_of(each, proxy)) for proxy in self.proxies
             ]
             sizes = [_short(self.values[size][place]) for size in SIZES]
             seconds = "" if math.isnan(each.wall_s) else f"{each.wall_s:.1f}"
-            rows.append([name, *sizes, *marks, seconds, _rank(self.mean_rank[place])])
+            rows.append([name, *sizes, *cells, seconds, means[place]])
         return rows
 
     def notes(self) -> list[str]:
@@ -317,19 +318,26 @@ def _mark(status: str) -> str:
     return MARKS.get(kind, kind)
 
 
-def _rank(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.1f}".removesuffix(".0")
+def _ranks(values: Vector, digits: int | None = None) -> list[str]:
+    """Return the ranks of one column, all with as many digits; by default with one if any lies between two ranks.
+
+    A 5 behind the last digit is rounded up.
+    """
+    digits = int((values % 1 > 0).any()) if digits is None else digits
+    step = Decimal(1).scaleb(-digits)
+    return ["" if math.isnan(value) else str(Decimal(value).quantize(step, ROUND_HALF_UP)) for value in values.tolist()]
 
 
 def _short(value: float) -> str:
-    """Return a count with three digits and its unit.
+    """Return a count with three digits and its unit, and one below a thousand as it is.
 
-    >>> _short(25_557_032), _short(4.1e9), _short(970)
-    ('25.6M', '4.1G', '970')
+    >>> _short(25_557_032), _short(3_000), _short(999_999), _short(970), _short(7)
+    ('25.6M', '3.00k', '1.00M', '970', '7')
     """
     if math.isnan(value):
         return ""
+    rounded = float(f"{value:.3g}")
     for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
+        if rounded >= size:
+            return f"{rounded / size:#.3g}".removesuffix(".") + unit
     return f"{value:.0f}"

@@ -17,6 +17,7 @@ from textwrap import fill
 from typing import Any
 
 from ..atomic import write_atomically
+from ..bench.report.families import FAMILIES, Family, family
 from ..bench.report.marks import marks
 from ..proxies import AGGREGATES, PROXIES, Proxy
 from ..proxies.aggregate import Aggregate
@@ -24,7 +25,6 @@ from ..proxies.rank import rank
 from ..proxies.registry import COSTS, passes
 from ..proxies.score import score
 from . import zoo
-from .pages.families import FAMILIES, Family, family
 from .pages.site import mathml
 
 ROOT = Path(__file__).parents[1]

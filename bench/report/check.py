@@ -12,40 +12,39 @@ from rich import box
 from rich.table import Table
 
 from ..results.regress import Finding
-from .numbers import Style, interval, null_if_not_finite, number
+from .numbers import null_if_not_finite, number
 from .table import markdown, plain
 
 _HEAD = """\
 | proxy | batch | outcome | Spearman ρ | Kendall τ | why |
 | --- | --: | --- | --- | --- | --- |
 """
-#: The sign of a change is always written.
-_CHANGE: Style = {"sign": "+", "zero": True, "missing": "nan"}
 
 
 def as_table(findings: Sequence[Finding], title: str) -> Table:
-    """Lay out findings in at most 100 columns; under a regression stand the networks whose rank moved most."""
+    """Lay out findings in 80 columns, one line for each that can be compared; the name of a proxy is never cut."""
     outcomes = [f.outcome for f in findings]
     counts = {outcome: outcomes.count(outcome) for outcome in ("same", "not comparable", "regressed")}
-    table = Table(
-        title=title,
-        caption=", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count),
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for column, justify in (("proxy", "left"), ("batch", "right"), ("outcome", "left"), ("rho", "right")):
-        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("why", overflow="fold")
+    caption = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    if counts["regressed"]:
+        caption += "\n--json has all coefficients, and the networks whose rank moved most"
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    sizes = len({f.batch_size for f in findings}) > 1
+    for column in ("proxy", *(("batch",) if sizes else ()), "outcome", "rho was", "rho is"):
+        table.add_column(column, justify="left" if column in {"proxy", "outcome"} else "right", no_wrap=True)
+    table.add_column("scores that differ", overflow="fold")
     for f in findings:
-        why = f.reason
-        if f.outcome == "regressed":
-            rho, tau = (interval(*change, 3, **_CHANGE) for change in (f.rho_change, f.tau_change))
-            why += f"; rho changes by {rho}, tau by {tau}"
-            why += "".join(f"\n  rank {m.before:g} -> {m.after:g}  {m.architecture[:40]}" for m in f.moved)
-        rhos = " -> ".join(dict.fromkeys(number(rho, zero=True) for rho in f.rho if not math.isnan(rho)))
-        table.add_row(f.proxy, str(f.batch_size), f.outcome, rhos, why)
+        rhos = [number(rho, missing="-") for rho in f.rho]
+        why = f.reason if f.outcome == "not comparable" else _differing(f)
+        table.add_row(f.proxy, *((str(f.batch_size),) if sizes else ()), f.outcome, *rhos, why)
     return table
+
+
+def _differing(f: Finding) -> str:
+    """Say how many scores have another status, or else how many differ, and by how much of the larger score."""
+    if f.statuses:
+        return f"{f.statuses} of {f.scores} by status"
+    return f"{f.differing} of {f.scores}" + f", by {f.largest:.1g}" * (f.differing > 0)
 
 
 def as_json(findings: Sequence[Finding]) -> str:

@@ -19,7 +19,7 @@ from ..results.ablation import ablate, drawn_by_seed
 from ..results.overview import Leaderboard, overview
 from ..results.pairs import across
 from ..results.panel import union
-from ..results.published.sources import Source, read, read_leaderboard, with_entries, write_scores
+from ..results.published.sources import BOARDS, SCORES, Source, read, read_leaderboard, with_entries, write_scores
 from ..results.standing import Standing, stand
 from . import beside as besides
 from . import figures
@@ -51,11 +51,13 @@ A row is a proxy on a board: networks of a space that were ranked by the score, 
 In brackets are 95 % intervals. `index.html` beside this file is the page, with the overview of all boards and ranks.
 
 An arrow ↓ marks a proxy that claims that lower scores are better. Coefficients are those of the scores as they are. So
-a negative one of such a proxy is as it claims, and counts as positive for its place. `nan` means that fewer than ten
-networks have a score, or that all have the same. Published are coefficients of others, with their source.
+a negative one of such a proxy is as it claims, and counts as positive for its place. A coefficient is blank where fewer
+than ten networks have a score, or where all have the same. Published are coefficients of others, with their source.
 
 """
 _TEXTS = ("leaderboard.md", "ablation.md", "index.html", BESIDE)
+#: What else belongs into the folder: the sources, drawings, and what a maintainer keeps: former versions, entries.
+_BELONGS = (SCORES, BOARDS, _FIGURES, "earlier", "entries")
 
 
 def write(results: Path, out: Path, entries: Sequence[Path] = (), beside: Beside = NOTHING) -> list[Standing]:
@@ -125,7 +127,7 @@ def verify(folder: Path) -> list[str]:
 
     A fault is a cell that differs, a file that is missing or too much, a page, document or figure with other bytes, a
     coefficient, share or count out of its bounds, or a number of parameters or MACs that differs from what the space
-    states.
+    states. Nothing is made from the messages of scores, so they are not verified.
 
     Raises:
         ResultsError: The folder has no leaderboard, or a file of it is torn.
@@ -145,6 +147,7 @@ def verify(folder: Path) -> list[str]:
         elif name in expected:
             faults.append(f"{name} is missing, but the scores give such a table")
     faults += _differing(folder, made, beside)
+    faults += _foreign(folder)
     return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
 
@@ -226,6 +229,13 @@ def _differing(folder: Path, made: Leaderboard, beside: Beside) -> Iterator[str]
             yield f"{name} is not what the scores give: it was changed, or made by other versions of the packages"
     for path in _left_over(folder, {**dict.fromkeys(_TABLES, ""), **expected}):
         yield f"{path.relative_to(folder)} exists, but the scores give no such file"
+
+
+def _foreign(folder: Path) -> Iterator[str]:
+    """Yield what no leaderboard writes; hidden files and figures that users put there may stay."""
+    for path in sorted(folder.iterdir()):
+        if path.name not in {*_TABLES, *_TEXTS, *_BELONGS} and not path.name.startswith("."):
+            yield f"{path.name} is nothing that a leaderboard writes: move it elsewhere"
 
 
 def _drawings(out: Path) -> list[Path]:

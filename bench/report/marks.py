@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ..results.standing import BASELINES
+from .families import FAMILIES, family
 
 #: Names that authors give to our spaces. A definition that names one of them was tuned on its networks.
 SPACES = {
@@ -22,6 +23,8 @@ SPACES = {
     "tnb101_micro": ("TransNAS-Bench-101",),
     "tnb101_macro": ("TransNAS-Bench-101",),
 }
+#: The family of a proxy that is not part of zcbench.
+OWN = "own"
 #: Largest relative difference from the authors' code of a proxy that agrees with it.
 AGREES = 1e-4
 
@@ -49,7 +52,7 @@ class Marks(NamedTuple):
     """What is known of a proxy before it scores a network.
 
     Attributes:
-        family: `baseline`, `no pass`, `forward pass`, `gradients` or `aggregate`; `own` for a proxy of the user.
+        family: Title of its family, as the pages on proxies have it; `own` for a proxy of the user.
         data: `none`, `noise`, `images` or `labels`; empty for a proxy of the user.
         card: The card as plain values; empty for a proxy of the user.
         parity: Comparison with the authors' code, None if their code gave no values.
@@ -71,18 +74,12 @@ def marks(proxy: str) -> Marks:
     """Return what the cards of the package say of a proxy; plugins do not change it, so equal boards look the same."""
     card = _cards().get(proxy, {})
     if proxy in BASELINES:
-        family, data = "baseline", "none"
+        title, data = FAMILIES["sizes"].title, "none"
     elif not card:
-        family, data = "own", ""
+        title, data = OWN, ""
     else:
-        family, data = _family(card), _data(_reads(card))
-    return Marks(family, data, card, _parity().get(proxy), _read("formulas.json").get(proxy, ()))
-
-
-def _family(card: Mapping[str, Any]) -> str:
-    if any(name in _cards() for name in card["reads"]):
-        return "aggregate"
-    return "gradients" if card["bwd"] else "forward pass" if card["fwd"] else "no pass"
+        title, data = FAMILIES[family(proxy)].title, _data(_reads(card))
+    return Marks(title, data, card, _parity().get(proxy), _read("formulas.json").get(proxy, ()))
 
 
 def _data(reads: Iterable[str]) -> str:

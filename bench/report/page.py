@@ -20,8 +20,9 @@ from ..stats.correlation import Coefficients, Correlation
 from ..stats.places import Place
 from .beside import NOTHING, Beside, Search
 from .charts import chart
+from .families import FAMILIES
 from .figures import Drawing, inline
-from .marks import SPACES, Marks, marks
+from .marks import OWN, SPACES, Marks, marks
 from .numbers import interval, milliseconds, null_if_not_finite, number, percent, significant
 from .published import Published, published
 
@@ -153,6 +154,8 @@ def page(made: Leaderboard, drawings: Mapping[str, Sequence[Drawing]], beside: B
         drawings=drawings,
         baselines=BASELINES,
         columns=COLUMNS,
+        families=list(FAMILIES.values()),
+        own=OWN,
         conditions=CONDITIONS,
         marks={name: marks(name) for name in names},
         proxies=_filtered(made.overall),
@@ -238,10 +241,11 @@ def _filtered(overall: Sequence[Overall]) -> dict[str, dict[str, object]]:
     for of in overall:
         known = marks(of.proxy)
         found[of.proxy] = {
+            "baseline": of.proxy in BASELINES,
             "family": known.family,
             "data": known.data,
             "ms": None if math.isnan(of.ms) else round(of.ms, 3),
-            "rank": None if math.isnan(of.mean_rank) else round(of.mean_rank, 1),
+            "rank": None if math.isnan(of.mean_rank) else round(of.mean_rank, 2),
             "lowest": None if math.isnan(of.lowest_tau) else round(of.lowest_tau, 3),
             "complete": len(of.cells) == most,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,8 +19,10 @@ from ..results.ranking import Ranking
 from .numbers import Style, estimate, milliseconds, null_if_not_finite, number, percent
 from .published import published
 
-#: A space stands in for the sign, so that points are aligned.
-_ALIGNED: Style = {"sign": " ", "missing": " nan"}
+#: A space stands in for the sign, so that points are aligned; what is missing is blank.
+_ALIGNED: Style = {"sign": " "}
+#: What a cell of a terminal shows in place of a coefficient that is missing.
+_MISSING = "-"
 _HEAD = """\
 | space | data set | accuracy | proxy | networks | batch | Spearman ρ [95 %] | Kendall τ [95 %] | cover | published ρ \
 | τ | networks, source |
@@ -62,13 +65,19 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         table.add_row(
             r.proxy,
             *(() if batch else (str(r.batch_size),)),
-            estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED),
-            estimate(c.tau, c.tau_low, c.tau_high, **_ALIGNED),
-            f"{number(c.tau_top_accuracy, 2, **_ALIGNED)}|{number(c.tau_top_score, 2, **_ALIGNED)}",
+            estimate(c.rho, c.rho_low, c.rho_high, **_ALIGNED) or _MISSING,
+            estimate(c.tau, c.tau_low, c.tau_high, **_ALIGNED) or _MISSING,
+            _tops(c.tau_top_accuracy, c.tau_top_score),
             "100%" if r.coverage == 1 else percent(r.coverage),
             milliseconds(r.ms),
         )
     return table
+
+
+def _tops(*coefficients: float) -> str:
+    """Write the coefficients of both tops beside each other; one sign says that both are missing."""
+    cells = [number(value, 2, **_ALIGNED) or f"  {_MISSING} " for value in coefficients]
+    return _MISSING if all(map(math.isnan, coefficients)) else "|".join(cells)
 
 
 def as_svg(table: Table) -> str:

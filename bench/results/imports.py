@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
+import shutil
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +23,9 @@ from ..scoring.questions import check_cells, connected
 from ..scoring.store import Store
 from .holdings import LAST_TIER, contradictions, pieces
 from .published.sources import SCORES
+
+#: How the name of the folder begins in which an import makes its parts.
+_BESIDE = ".import-"
 
 #: Least value of the whole numbers of a row; random scores have a batch of 0.
 _LEAST = {"version": 1, "batch_size": 0, "seed": 0, "written_ns": 0}
@@ -43,7 +50,7 @@ def take(store: Store, path: Path) -> int:
         )
     rows = _read(file)
     store.create()
-    with TemporaryDirectory(dir=store.folder, prefix=".import-") as beside:
+    with _alone(store), TemporaryDirectory(dir=store.folder, prefix=_BESIDE) as beside:
         try:
             new = [write(Path(beside), table, LAST_TIER) for table in _places(rows)]
         except OSError as error:
@@ -58,6 +65,29 @@ def take(store: Store, path: Path) -> int:
             folder.mkdir(parents=True, exist_ok=True)
             part.rename(folder / part.name)
     return len(rows)
+
+
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    """Wait until no other import goes into a results folder, and remove what imports that were killed have left there.
+
+    An import holds a lock on the manifest. The system frees the lock of a process that ends, however it ends. Where
+    there is no lock to have, imports do not wait, and what is left stays.
+    """
+    with ExitStack() as stack:
+        try:
+            lock = stack.enter_context(store.manifest.open("r+b"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sys.stderr.write(f"zcbench: waiting until another import into {store.folder} has ended\n")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            pass
+        else:
+            for left in store.folder.glob(f"{_BESIDE}*"):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
 
 
 def _read(file: Path) -> pa.Table:

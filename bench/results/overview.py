@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +33,11 @@ class Overall:
         cells: How the proxy ranks on every board that has it, by the id of the board.
         mean_rank: Mean over all boards of its rank by Kendall's tau, with the means of the first and the last ranks
             that the data leave open; NaN for a proxy that a board lacks.
-        lowest_tau: The least Kendall's tau over all boards, in the direction that the proxy claims; NaN as for
-            `mean_rank`.
+        lowest_tau: The least Kendall's tau over all boards, in the direction that the proxy claims; NaN for a proxy
+            that a board lacks, or that has no tau on one.
         not_told_from_best: Number of boards on which it is not told apart from the best proxy of the board.
         ms: Median over boards of the milliseconds that a network takes.
+        of_boards: Number of boards there are.
     """
 
     proxy: str
@@ -46,11 +48,28 @@ class Overall:
     lowest_tau: float
     not_told_from_best: int
     ms: float
+    of_boards: int
+
+    @property
+    def boards_with_tau(self) -> int:
+        """Number of boards on which the proxy has a Kendall's tau."""
+        return sum(not math.isnan(cell.ranking.claimed_tau) for cell in self.cells.values())
+
+    @property
+    def blank(self) -> str:
+        """Why there is no mean rank, or no lowest tau; an empty text where both are there."""
+        if lacking := self.of_boards - len(self.cells):
+            return f"not scored on {lacking} of {self.of_boards} boards"
+        without = self.of_boards - self.boards_with_tau
+        return f"no tau on {without} of {self.of_boards} boards" if without else ""
 
     def flat(self) -> dict[str, Any]:
-        """Return one level of plain values, for CSV."""
-        record = {name: value for name, value in vars(self).items() if name != "cells"}
-        return record | {"boards": len(self.cells)}
+        """Return one level of plain values, for CSV; a number that is missing is blank, and `blank` says why."""
+        record = {name: value for name, value in vars(self).items() if name not in {"cells", "of_boards"}}
+        record = {
+            name: "" if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()
+        }
+        return record | {"boards": len(self.cells), "boards_with_tau": self.boards_with_tau, "blank": self.blank}
 
 
 @dataclass(frozen=True)
@@ -101,9 +120,10 @@ def overview(standings: Sequence[Standing]) -> list[Overall]:
                 mean,
                 low,
                 high,
-                lowest_tau=min(cell.ranking.claimed_tau for cell in own.values()) if complete else np.nan,
+                lowest_tau=float(np.min([c.ranking.claimed_tau for c in own.values()])) if complete else np.nan,
                 not_told_from_best=sum(cell.place is not None and cell.place.low == 1 for cell in own.values()),
                 ms=float(np.median([cell.ranking.ms for cell in own.values()])),
+                of_boards=len(standings),
             )
         )
     return sorted(found, key=lambda o: (np.nan_to_num(o.mean_rank, nan=np.inf), -len(o.cells), o.proxy))

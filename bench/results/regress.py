@@ -72,6 +72,10 @@ class Finding:
         tau: Kendall's tau-b before and now, mean over seeds.
         rho_change: 95 % interval of the change of rho, paired over networks.
         tau_change: 95 % interval of the change of tau, paired over networks.
+        scores: Number of scores that were compared, over all seeds.
+        differing: Number of scores that differ by more than the tolerance, or have another status.
+        statuses: Number of scores with another status.
+        largest: The largest difference, relative to the larger score; infinite where one is NaN.
         moved: Networks whose rank changed most, if scores differ.
     """
 
@@ -83,6 +87,10 @@ class Finding:
     tau: tuple[float, float] = (math.nan, math.nan)
     rho_change: tuple[float, float] = (math.nan, math.nan)
     tau_change: tuple[float, float] = (math.nan, math.nan)
+    scores: int = 0
+    differing: int = 0
+    statuses: int = 0
+    largest: float = math.nan
     moved: tuple[Moved, ...] = field(default=())
 
 
@@ -236,13 +244,14 @@ def _compared(
     rhos = float(np.mean(first.rho)), float(np.mean(second.rho))
     taus = float(np.mean(first.tau)), float(np.mean(second.tau))
     if not differs.any():
-        return Finding(proxy, size, "same", f"{differs.size} scores within {rtol:g}", rhos, taus)
+        return Finding(proxy, size, "same", f"{differs.size} scores within {rtol:g}", rhos, taus, scores=differs.size)
     rho_change = interval(np.mean(second.drawn_rho - first.drawn_rho, axis=0))
     tau_change = interval(np.mean(second.drawn_tau - first.drawn_tau, axis=0))
     worst = int(change.max(1).argmax())
+    count = (differs.size, int(differs.sum()), int(statuses.sum()), float(change.max()))
     reason = (
-        f"{int(differs.sum())} of {differs.size} scores differ, at most by {change.max():.2g} "
-        f"({architectures[worst][:60]}), {int(statuses.sum())} have another status"
+        f"{count[1]} of {count[0]} scores differ, at most by {count[3]:.2g} "
+        f"({architectures[worst][:60]}), {count[2]} have another status"
     )
     outcome: Outcome = "regressed"
     # Another environment changes digits. It changes no status, hardly any order, and no coefficient.
@@ -254,7 +263,7 @@ def _compared(
             f"; {', '.join(foreign)} differ from the baseline's; the order of the networks agrees by {agreement:.4f}"
         )
     moved = _moved(old, new, architectures)
-    return Finding(proxy, size, outcome, reason, rhos, taus, rho_change, tau_change, moved)
+    return Finding(proxy, size, outcome, reason, rhos, taus, rho_change, tau_change, *count, moved)
 
 
 def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Moved, ...]:

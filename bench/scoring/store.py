@@ -38,9 +38,9 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.scores, self.runs = folder / "scores", folder / "runs"
+        self.scores, self.runs, self.manifest = folder / "scores", folder / "runs", folder / _MANIFEST
         self.format = FORMAT
-        manifest = folder / _MANIFEST
+        manifest = self.manifest
         # Before the manifest is looked for, because a run that makes the folder at this moment writes that first.
         holds = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
         if manifest.exists():
@@ -72,7 +72,7 @@ class Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             # The manifest comes first, because a folder that has files and no manifest is refused.
-            if not (self.folder / _MANIFEST).exists():
+            if not self.manifest.exists():
                 self._write_manifest()
             self.scores.mkdir(exist_ok=True)
             self.runs.mkdir(exist_ok=True)
@@ -208,7 +208,7 @@ class Store:
     def _write_manifest(self) -> None:
         from ... import __version__
 
-        write_atomically(self.folder / _MANIFEST, json.dumps({"format": FORMAT, "zcbench": __version__}).encode())
+        write_atomically(self.manifest, json.dumps({"format": FORMAT, "zcbench": __version__}).encode())
 
 
 def _rest(work: Sequence[tuple[Work, Sequence[tuple[str, int]]]], done: NDArray[np.bool_]) -> Iterator[Work]:

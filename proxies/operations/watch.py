@@ -246,6 +246,8 @@ class Recorder(Watch):
             call.bias = name
             return
         call.weight, call.weight_shape = name, tuple(tensor.shape)
+        if tensor.is_complex():  # formulas over weights, their gradients and their counts are over real numbers
+            self._not_covered("products", f"{call.name} with complex weights")
         if name and call.is_layer:
             calls, _ = self.layers.setdefault(
                 name, ([], None if source.kind == "parameter" else tensor.detach().clone())

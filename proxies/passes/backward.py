@@ -15,7 +15,7 @@ from ..operations.calls import NO_LAYER
 from .core import Host, Need, Pass
 from .forward import DATA, Forward, Trace
 from .objectives import CROSS_ENTROPY, SUM, Objective
-from .taps import Tap, all_finite, as_numbers, finite
+from .taps import Tap, all_finite, all_real, as_numbers, finite
 
 #: The weight `(K, ...)` of every convolution and linear map with its gradient, in float64 and in order of definition.
 Layers = list[tuple[Tensor, Tensor]]
@@ -203,6 +203,7 @@ class ParameterGradients(Gradient):
         found = self.found(probe)
         trace: Trace = probe.result(self.of.forward)
         leaves = trace.parameters
+        all_real(leaves)
         each = (len(trace.outputs[0]),) if self.of.objective.per_image else ()
         gradients = {name: or_zeros(gradient, leaves[name], each) for name, gradient in found.parameters.items()}
         all_finite("the gradient of ", gradients)

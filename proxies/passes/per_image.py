@@ -16,7 +16,7 @@ from ...random_state import given_random_state
 from .core import Host, Need, Pass
 from .forward import Forward, Substituting
 from .objectives import ALL, Objective
-from .taps import Looks, errors_kept
+from .taps import Looks, all_real, errors_kept
 
 #: Number of images that the vectorised pass takes at a time.
 IMAGES_AT_ONCE = 16
@@ -94,6 +94,7 @@ class PerImage(Pass):
         leaves = {name: state[name] for name in names}
         if self.of == "first":
             leaves = {name: leaf.flatten()[:1] for name, leaf in leaves.items()}
+        all_real(leaves)
         differentiate = (jacrev if objective == ALL else grad)(value)
         needs = [need for need in probe.asked(self) if isinstance(need, OfEach)]
 

@@ -215,6 +215,16 @@ def finite(name: str, tensor: Tensor) -> Tensor:
     return tensor
 
 
+def all_real(parameters: Mapping[str, Tensor]) -> None:
+    """Require that parameters by name, which a pass differentiates for, are real: so are they in all formulas.
+
+    Raises:
+        NotApplicableError: A parameter is complex.
+    """
+    if odd := [name for name, tensor in parameters.items() if tensor.is_complex()]:
+        raise NotApplicableError(f"{odd[0]} is complex, and the proxy reads the gradients of real parameters")
+
+
 def as_numbers(tapped: Tapped) -> Tapped:
     """Return what a tap has reduced, with the scalars among it as numbers; they leave the device together."""
     scalars = [value for _, value in tapped if isinstance(value, Tensor) and value.ndim == 0]

@@ -38,6 +38,9 @@ def test_files_and_folders_are_looked_for_where_they_are_read(found: dict[str, d
     assert "ZCBENCH_DATA" in folder["do"]
     assert found["data cifar10"]["state"] == "absent"
     assert "zcbench data get cifar10" in found["data cifar10"]["do"]
+    # What is absent is said in words, and not by the word that stands beside it.
+    assert found["data cifar10"]["what"] == sources()["cifar10"].what
+    assert "absent" not in {record["what"] for record in found.values()}
     assert found["data cifar10-samples"]["state"] == "ok"  # it comes with an installed package
 
 

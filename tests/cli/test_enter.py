@@ -77,6 +77,41 @@ def test_a_proxy_with_a_fault_makes_no_entry(board: Path, capsys: pytest.Capture
     assert not Path("mine").exists()
 
 
+def _beside_one_without_images(board: Path, *, alone: bool) -> None:
+    """Put boards on the images of CIFAR-10, which the data folder of these tests does not have, before that of a board.
+
+    If they are alone, the board itself goes.
+    """
+    (document,) = json.loads((board / BOARDS).read_text())
+    absent = [document | {"recipe": document["recipe"] | {"dataset": name}} for name in ("cifar10", "cifar100")]
+    (board / BOARDS).write_text(json.dumps([*absent, *([] if alone else [document])]))
+
+
+def test_absent_data_is_said_before_anything_is_scored(
+    board: Path, refused: Callable[[list[str]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zcbench.cli.enter._faults", lambda *_: pytest.fail("the proxy was checked"))
+    _beside_one_without_images(board, alone=True)
+    Path("absent.py").write_text(PROXY)
+    line = refused(["enter", "absent.py", "--to", "board"])
+    assert "boards: expected one whose data files are at hand, got none: data file " in line
+    assert "data_batch_1 is absent: zcbench data get cifar10" in line
+
+
+def test_a_board_without_data_is_left_out(
+    board: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    # It is checked on the images that are there, and found at fault, so that nothing is scored.
+    monkeypatch.setattr("zcbench.cli.enter._faults", lambda study, _: checked.append(study.images.name) or 1)
+    _beside_one_without_images(board, alone=False)
+    Path("left_out.py").write_text(PROXY)
+    assert main(["enter", "left_out.py", "--to", "board"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("is left out: data file")[1] != "" for line in lines] == [True, True]
+    assert checked == ["cifar10-samples"]
+
+
 def test_an_entry_whose_scores_failed_says_so(
     board: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

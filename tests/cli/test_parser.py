@@ -88,6 +88,16 @@ def test_what_is_printed_is_what_runs(parser: Parser, capsys: pytest.CaptureFixt
     assert "accuracy: analog-baseline" in printed
 
 
+def test_of_several_studies_it_is_said_that_the_first_is_printed(
+    parser: Parser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(parser, "--config", "board", "--print_config")
+    output = capsys.readouterr()
+    assert "space: nb201\ndataset: cifar10\n" in output.out
+    assert output.err == "zcbench: this is the first of the 6 studies that --config names\n"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -52,6 +52,24 @@ def test_the_mean_rank_is_over_the_proxies_with_a_score_of_every_network() -> No
     assert ranked.notes() == ["mean rank over snip, zico", "naswot: not_applicable: planted (b)"]
 
 
+def test_a_column_of_ranks_has_one_count_of_digits() -> None:
+    # As above; the mean of the ranks of c is 2.25, which no rounding may make 2.2.
+    cells = found(snip=[9, 5, 5, 1], zico=[1, 2, 3, 4]).cells()
+    assert [(row[0], *row[3:5], row[-1]) for row in cells] == [
+        ("c", "2.5", "2", "2.25"),
+        ("a", "1.0", "4", "2.50"),
+        ("d", "4.0", "1", "2.50"),
+        ("b", "2.5", "3", "2.75"),
+    ]
+
+
+def test_half_of_the_last_digit_is_rounded_up() -> None:
+    # Ranks of a by eight proxies: once 2, and else 1, so the mean is 1.125.
+    values = {name: [2, 1] for name in ("snip", "zico", "synflow", "naswot", "grasp", "fisher", "plain")}
+    ranked = found(**values, jacob_cov=[1, 2])
+    assert [row[-1] for row in ranked.cells()] == ["1.13", "1.88"]
+
+
 def test_low_is_good_where_the_proxy_says_so_and_infinities_are_ranked() -> None:
     assert found(ntk_condition=[3, 1, 2]).order("ntk_condition") == ["b", "c", "a"]
     np.testing.assert_array_equal(found(zen=[-math.inf, 1, math.inf]).mean_rank, [3, 2, 1])

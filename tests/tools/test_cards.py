@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from zcbench.bench.report.families import FAMILIES, family
 from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.registry import costs
 from zcbench.tools import zoo
 from zcbench.tools.cards import EXAMPLE, anchor, code, example, formulas, listing, pages, works_on
-from zcbench.tools.pages.families import FAMILIES, family
 
 # Other tests register proxies of their own.
 OURS = {

@@ -1,1 +1,1 @@
-"""What the pages of the site are made with: the families of proxies, and formulas."""
+"""What the pages of the site are made with."""

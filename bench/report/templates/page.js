@@ -63,7 +63,7 @@ for (const table of document.querySelectorAll('table.sortable')) {
 const chosen = (name) => form.elements[name].value;
 
 function kept(name, of) {
-  if (of.family === 'baseline') return true;
+  if (of.baseline) return true;
   const images = { none: 0, noise: 0, images: 1, labels: 2 }[of.data];
   if (!name.toLowerCase().includes(chosen('q').trim().toLowerCase())) return false;
   if (chosen('family') && of.family !== chosen('family')) return false;

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,11 +89,15 @@ def of_standings(standings: Iterable[Standing]) -> list[Row]:
 def former(folder: Path) -> list[Row]:
     """Return the rows of a former version of a leaderboard, from its table, or from its scores if it has no table.
 
+    What the table says has to follow from the scores beside it, but for the intervals, which take minutes and are
+    believed. A table without scores is believed.
+
     Raises:
-        ResultsError: The folder is no leaderboard, one of an older zcbench, or a file of it is torn.
+        ResultsError: The folder is no leaderboard, one of an older zcbench, a file of it is torn, or its table does
+            not follow from its scores.
     """
     path = folder / TABLE
-    if not path.exists() and (folder / BOARDS).exists():
+    if not path.exists() and has_scores(folder):
         sources = read_leaderboard(folder)
         return [_row(r.flat() | board.identity()) for board, rows in sources for r in ranked(board, rows)[1]]
     if not path.is_file():
@@ -108,12 +112,48 @@ def former(folder: Path) -> list[Row]:
             )
         if not records:
             raise ValueError("no rows")
-        return [_row(record) for record in records]
+        rows = [_row(record) for record in records]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
         raise ResultsError(
             f"since: {path} is torn or was changed ({type(error).__name__}: {one_line(str(error))[:80]}): make that "
             "leaderboard again from its scores"
         ) from None
+    if has_scores(folder):
+        _follows(rows, folder)
+    return rows
+
+
+def has_scores(folder: Path) -> bool:
+    """Return whether a leaderboard has the scores that its table is made from."""
+    return (folder / BOARDS).exists()
+
+
+def _follows(rows: Sequence[Row], folder: Path) -> None:
+    """Require that every row but its interval follows from the scores of a leaderboard.
+
+    Raises:
+        ResultsError: A row differs, is missing, or is one too many; or a file is torn.
+    """
+    computed = [
+        _row(r.flat() | board.identity())
+        for board, scores in read_leaderboard(folder)
+        for r in ranked(replace(board, recipe=replace(board.recipe, resamples=0)), scores)[1]
+    ]
+    given, found = ({(row.id, row.proxy, row.batch_size): row for row in of} for of in (rows, computed))
+    for key in [*found, *(key for key in given if key not in found)]:
+        said, is_so = given.get(key), found.get(key)
+        if said is None or is_so is None or _change(is_so, said):
+            row = said or is_so
+            assert row is not None
+            gives, says = (_short(of) for of in (is_so, said))
+            raise ResultsError(
+                f"since: {folder / TABLE} does not follow from its scores, which give {gives} for {row.proxy} on "
+                f"{row.title}; it says {says}: zcbench leaderboard --results {folder} --out {folder} makes it again"
+            )
+
+
+def _short(row: Row | None) -> str:
+    return f"tau {row.tau:.3f} of {row.networks} networks, version {row.version}" if row else "no row"
 
 
 def changes(before: Sequence[Row], now: Sequence[Row]) -> list[Change]:

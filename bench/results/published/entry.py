@@ -11,7 +11,7 @@ from ....atomic import write_atomically
 from ....errors import ConfigError, ResultsError
 from ...scoring.runner import run
 from ...scoring.store import Store
-from ...study.resolve import resolve_recipe
+from ...study.resolve import Study
 from ..board import Board, boards
 from ..standing import Standing, stand
 from .sources import merged, published, read, write_scores
@@ -30,33 +30,18 @@ def chosen(folder: Path, names: Sequence[str]) -> list[Board]:
     return [board for board in known if not names or any(_is(board, name) for name in names)]
 
 
-def enter(
-    folder: Path,
-    board: Board,
-    proxies: Sequence[str],
-    *,
-    out: Path,
-    include: Sequence[str],
-    workers: int = 1,
-    data: str | None = None,
-) -> tuple[Standing, pd.DataFrame]:
+def enter(folder: Path, board: Board, study: Study) -> tuple[Standing, pd.DataFrame]:
     """Score the networks of a board by the proxies of an entry; return the board with them, and their rows.
 
     Args:
         folder: Folder of the leaderboard.
         board: One of its boards.
-        proxies: Names of the proxies.
-        out: Results folder of the scores; what it holds is not computed again.
-        include: Files that register the proxies.
-        workers: Number of worker processes.
-        data: Data folder.
+        study: The proxies on the networks of the board, from `resolve_recipe`. What its results folder holds is not
+            computed again.
 
     Raises:
-        ZcbenchError: The files here are not those of the board, or scores are missing.
+        ZcbenchError: Scores are missing, or a folder cannot be read or written.
     """
-    study = resolve_recipe(
-        board.recipe, proxies, out=str(out), include=list(include), workers=workers, data=data, name=board.title
-    )
     run(study)
     before, own = (next(source for source in read(of) if source[0].id == board.id) for of in (folder, study.out))
     return stand(*merged(before, own)), own[1]

@@ -79,6 +79,7 @@ def made(
     versions: dict[str, int] | None = None,
     name: str = "",
     resamples: int = 40,
+    without: str = "nan",
 ) -> Recipe:
     """Write a run whose scores are functions of accuracies, seed and batch size; its networks are numbered on."""
     values = np.asarray(np.random.RandomState(3).permutation(30) if truth is None else truth, dtype=float)
@@ -107,7 +108,7 @@ def made(
     for w in work:
         for proxy, function in scores.items():
             for network, value in zip(names, function(values, w.seed, w.batch_size).tolist(), strict=True):
-                status = "ok" if np.isfinite(value) else "nan"
+                status = "ok" if np.isfinite(value) else without
                 key = recipe.key(network, w, proxy)
                 rows.append(Row(*key, value=value, status=status, message="", wall_s=0.01, peak_mib=1.0))
     with store.writer() as writer:
@@ -247,6 +248,19 @@ def test_every_table_follows_from_the_scores(board: Path) -> None:
     assert sorted(verify(board)) == sorted([*missing, "trends.csv exists, but the scores give no such table"])
 
 
+def test_what_no_leaderboard_writes_is_named(board: Path) -> None:
+    for name in ("earlier", "entries"):
+        (board / name).mkdir()
+        (board / name / "notes.txt").write_text("")
+    (board / ".hidden").write_text("")
+    assert verify(board) == []
+    (board / "more.csv").write_text("")
+    (board / "scores").mkdir()
+    assert verify(board) == [
+        f"{name} is nothing that a leaderboard writes: move it elsewhere" for name in ("more.csv", "scores")
+    ]
+
+
 def test_an_altered_score_is_found(board: Path) -> None:
     def change(rows: pd.DataFrame) -> None:
         rows.loc[rows.index[rows["proxy"] == "naswot"], "value"] *= -1
@@ -367,6 +381,57 @@ def test_what_changed_since_a_former_version_is_written_and_verified(
     assert main(["leaderboard", "--results", str(tmp_path / "new"), "--out", out]) == 0
     assert not (tmp_path / "out" / "changes.csv").exists()
     assert not (tmp_path / "out" / "beside.json").exists()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_failed_scores_are_counted_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, out = str(tmp_path / "r"), str(tmp_path / "out")
+    # The three networks with the lowest accuracies have no score.
+    holes = {
+        "exact": lambda truth, seed, size: truth,
+        "holes": lambda truth, seed, size: np.where(truth < 3, np.nan, truth),
+    }
+    made(tmp_path / "r", holes)
+    assert main(["leaderboard", "--results", results, "--out", out]) == 0
+    assert "scores failed" not in capsys.readouterr().err  # a NaN is what the definition gives
+    made(tmp_path / "failed", holes, without="timeout")
+    assert main(["leaderboard", "--results", str(tmp_path / "failed"), "--out", out]) == 0
+    said = "zcbench: 3 scores failed and are not ranked: "
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "scores failed" in line]
+    assert line == f"{said}zcbench results export scores.csv --results {tmp_path / 'failed'} has their messages"
+    assert main(["leaderboard", "--results", out, "--out", out]) == 0
+    assert f"{said}the column failures of {out}/leaderboard.csv counts them" in capsys.readouterr().err
+    assert "timeout:3" in (tmp_path / "out" / "leaderboard.csv").read_text()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_an_edited_table_of_a_former_version_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, out, again = (str(tmp_path / name) for name in ("r", "out", "again"))
+    made(tmp_path / "r", {"exact": lambda truth, seed, size: truth, "odd": noisy})
+    assert main(["leaderboard", "--results", results, "--out", out]) == 0
+    path = tmp_path / "out" / "leaderboard.csv"
+    with path.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    capsys.readouterr()
+    edits: list[list[dict[str, str]]] = [
+        [row | ({"tau": "0.25"} if row["proxy"] == "exact" else {}) for row in rows],
+        [row | ({"version": "7"} if row["proxy"] == "exact" else {}) for row in rows],
+        [row for row in rows if row["proxy"] != "exact"],
+        [*rows, rows[0] | {"proxy": "exact_too"}],
+    ]
+    for edited, said in zip(
+        edits, ("tau 0.250 of 30", "version 7", "it says no row", "give no row for exact_too"), strict=True
+    ):
+        path.write_text(as_csv(edited))
+        assert main(["leaderboard", "--results", results, "--out", again, "--since", out]) == 2
+        error = capsys.readouterr().err
+        assert "leaderboard.csv does not follow from its scores" in error
+        assert said in error
+    # Without its scores there is nothing to compare it with, and a line says so.
+    (tmp_path / "out" / "boards.json").unlink()
+    path.write_text(as_csv(edits[0]))
+    assert main(["leaderboard", "--results", results, "--out", again, "--since", out]) == 0
+    assert f"since: {out} has no scores, so its table is believed as it is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

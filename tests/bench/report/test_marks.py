@@ -15,21 +15,33 @@ ROOT = Path(zcbench.__file__).parent
 @pytest.mark.parametrize(
     ("proxy", "family", "data"),
     [
-        ("params", "baseline", "none"),
-        ("random", "baseline", "none"),
-        ("conv_count", "no pass", "none"),
-        ("zen", "forward pass", "noise"),
-        ("naswot", "forward pass", "images"),
-        ("synflow", "gradients", "none"),
-        ("jacob_cov", "gradients", "images"),
-        ("grasp", "gradients", "labels"),
+        ("params", "Sizes and other simple rivals", "none"),
+        ("random", "Sizes and other simple rivals", "none"),
+        ("conv_count", "Sizes and other simple rivals", "none"),
+        ("zen", "Features", "noise"),
+        ("naswot", "On and off patterns", "images"),
+        ("synflow", "Saliency of weights", "none"),
+        ("jacob_cov", "Gradients of the input", "images"),
+        ("grasp", "Saliency of weights", "labels"),
         # It ranks by the scores of synflow, jacob_cov and snip, which reads labels.
-        ("vote", "aggregate", "labels"),
+        ("vote", "Aggregates", "labels"),
         ("mine", "own", ""),
     ],
 )
 def test_families(proxy: str, family: str, data: str) -> None:
     assert marks(proxy)[:2] == (family, data)
+
+
+def test_the_families_are_those_of_the_pages_on_proxies() -> None:
+    """The index of the pages names the families of every proxy, and each heading is a title."""
+    index = (ROOT / "docs" / "proxies" / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[(.+)\]\((\w+)\.md\) \| .+ \|$", index, re.MULTILINE)
+    titles = {name: (ROOT / "docs" / "proxies" / f"{name}.md").read_text("utf-8").splitlines()[0] for _, name in rows}
+    assert [f"# {title}" for title, _ in rows] == list(titles.values())
+    pages = dict(re.findall(r"^\| \[([\w.]+)\]\((\w+)\.md#", index, re.MULTILINE))
+    assert {proxy: marks(proxy).family for proxy in pages} == {
+        proxy: titles[page].removeprefix("# ") for proxy, page in pages.items()
+    }
 
 
 def test_agreement_with_the_authors_code() -> None:

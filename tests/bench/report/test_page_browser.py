@@ -107,7 +107,7 @@ def test_a_heading_sorts_and_what_is_empty_is_last_both_ways(reader: Reader) -> 
     ("name", "value", "left"),
     [
         ("q", "ZE", {"zen"}),
-        ("family", "forward pass", {"naswot", "zen"}),
+        ("family", "Features", {"zen"}),
         ("family", "own", {"flat", "mine"}),
         ("data", "noise", {"synflow", "zen"}),
         ("data", "images", {"naswot", "ntk_condition", "synflow", "zen"}),

@@ -14,9 +14,10 @@ NAN = float("nan")
     [
         (-0.4567, -0.567, -0.345, -0.25, ["-.457", "[-.57", "-.34]", "-.457", "[-.57", "-.34]", "-.25|-.25"]),
         (-0.4567, -0.567, -0.345, -1.0, ["-.457", "[-.57", "-.34]", "-.457", "[-.57", "-.34]", "-1.00|-1.00"]),
-        (-1.0, -1.0, -1.0, NAN, ["-1.000", "[-1.00", "-1.00]", "-1.000", "[-1.00", "-1.00]", "nan|", "nan"]),
+        (NAN, NAN, NAN, NAN, ["-", "-", "-"]),
+        (-1.0, -1.0, -1.0, NAN, ["-1.000", "[-1.00", "-1.00]", "-1.000", "[-1.00", "-1.00]", "-"]),
     ],
-    ids=["many networks", "a top of three", "three networks"],
+    ids=["many networks", "a top of three", "no coefficient", "three networks"],
 )
 def test_the_table_fits_100_columns_for_every_name(
     rho: float, low: float, high: float, top: float, cells: list[str]

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +78,42 @@ def test_what_was_exported_is_there_again(store: Store, file: Path, tmp_path: Pa
     pd.testing.assert_frame_equal(every(other, tmp_path / "again.parquet"), pd.read_parquet(file))
     assert list(faults(other)) == []
     assert [path.name for path in (tmp_path / "other").iterdir() if path.name.startswith(".")] == []
+
+
+#: An import that stops before its parts are where they belong, until it is killed.
+_STOPS = """
+import sys, time
+from pathlib import Path
+from zcbench.bench.results import imports
+from zcbench.bench.scoring.store import Store
+
+def stop(*_):
+    print("stopped", flush=True)
+    time.sleep(600)
+
+imports._look = stop
+imports.take(Store(Path(sys.argv[1])), Path(sys.argv[2]))
+"""
+
+
+def test_what_a_killed_import_left_goes_with_the_next(store: Store, file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    stopped = [sys.executable, "-c", _STOPS, str(other), str(file)]
+    again = [sys.executable, "-m", "zcbench", "results", "import", str(file), "--results", str(other)]
+    with subprocess.Popen(stopped, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout
+        assert first.stdout.readline() == "stopped\n"
+        (left,) = other.glob(".import-*")
+        with subprocess.Popen(again, stderr=subprocess.PIPE, text=True) as second:
+            assert second.stderr
+            # What an import that is alive has made is not taken from it.
+            assert "waiting until another import" in second.stderr.readline()
+            assert list(left.rglob("*.parquet"))
+            os.kill(first.pid, signal.SIGKILL)
+            second.communicate()
+        assert second.returncode == 0
+    assert list(other.glob(".import-*")) == []
+    pd.testing.assert_frame_equal(every(Store(other), tmp_path / "again.parquet"), pd.read_parquet(file))
 
 
 def test_a_leaderboard_holds_its_scores(tmp_path: Path) -> None:

@@ -87,6 +87,10 @@ def test_a_proxy_that_a_board_lacks_has_no_mean_rank() -> None:
     assert math.isnan(rows["extra"].mean_rank)
     assert math.isnan(rows["extra"].lowest_tau)
     assert len(rows["extra"].cells) == 1
+    flat = rows["extra"].flat()
+    assert [flat[name] for name in ("mean_rank", "mean_rank_low", "lowest_tau")] == ["", "", ""]
+    assert (flat["boards"], flat["boards_with_tau"], flat["blank"]) == (1, 1, "not scored on 1 of 2 boards")
+    assert rows["good"].blank == rows["good"].flat()["blank"] == ""
     assert overview(more)[-1].proxy == "extra"
     assert rows["good"].mean_rank == 1.5
 
@@ -97,6 +101,17 @@ def test_a_proxy_without_a_coefficient_is_the_last() -> None:
     assert rows["same"].mean_rank == max(row.mean_rank for row in rows.values()) == 7
     assert (rows["same"].mean_rank_low, rows["same"].mean_rank_high) == (7, 7)
     assert rows["same"].cells[next(iter(rows["same"].cells))].place is None
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_without_a_tau_on_one_board_there_is_no_lowest_tau(*, turned: bool) -> None:
+    """Whichever board comes first: its tau on the others is not the lowest over all."""
+    truth, scores = made()
+    boards = [standing("one", scores | {"half": np.ones(N)}, truth), standing("two", scores | {"half": truth}, truth)]
+    row = by_name(overview(boards[::-1] if turned else boards))["half"]
+    assert math.isnan(row.lowest_tau)
+    assert row.mean_rank == pytest.approx((7 + 1) / 2)
+    assert (row.boards_with_tau, row.blank) == (1, "no tau on 1 of 2 boards")
 
 
 def test_lower_is_better_counts_as_it_claims() -> None:
