@@ -117,11 +117,10 @@ class Space(ABC):
 
         Multiply-accumulates are counted as by the proxy `macs`: a bias counts as one operation per output.
         """
-        # Shapes alone say them, but on meta a batch norm takes over a millisecond: small images are faster for real.
-        device = "meta" if task.image_size > 64 else "cpu"
-        with torch.device(device):
-            network = self.build(architecture, task, seed=0)
-        operations = record(Places(network), torch.zeros(1, *task.shape, device=device), training=False)
+        with torch.device("meta"):
+            network = self.network(architecture, task)
+        x = torch.empty(1, *task.shape, device="meta")
+        operations = record(Places(network), x, training=False)
         macs = sum(call.products + call.additions for call in operations.running)
         return Sizes(sum(parameter.numel() for parameter in network.parameters()), macs)
 

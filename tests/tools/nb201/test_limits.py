@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from zcbench.tools.nb201 import limits
-from zcbench.tools.nb201.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart
+from zcbench.tools.nb201.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart, shapes
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +22,4 @@ def test_every_section_runs() -> None:
     assert [line.split(":")[0] for line in naslib(2)] == [*limits.DATA, "All"]
     assert len(list(quickstart(1))) == 3
     assert "on 2 networks" in next(ntk(2))
+    assert next(shapes(1)).startswith("The record of 2 images takes ")
