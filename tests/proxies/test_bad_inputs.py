@@ -54,6 +54,22 @@ def scores(net: nn.Module, x: Tensor, y: Tensor | None) -> dict[str, Score]:
     return {s.proxy: s for s in score_all(net, x, y, EVERY)}
 
 
+@pytest.fixture(scope="module")
+def known() -> dict[str, dict[str, Score]]:
+    return {}
+
+
+@pytest.fixture
+def clean(
+    request: pytest.FixtureRequest, known: dict[str, dict[str, Score]], net: nn.Module, batch: Batch
+) -> dict[str, Score]:
+    """The scores of the network and the batch as they are, computed once."""
+    name = request.node.callspec.params["net"]
+    if name not in known:
+        known[name] = scores(net, *batch)
+    return known[name]
+
+
 def finite(found: dict[str, Score]) -> set[str]:
     return {name for name, score in found.items() if score.status == "ok"}
 
@@ -77,8 +93,8 @@ def test_most_proxies_read_something() -> None:
 
 
 @pytest.mark.parametrize("pixel", [math.nan, math.inf, -math.inf])
-def test_a_pixel_that_is_not_finite(net: nn.Module, pixel: float, batch: Batch) -> None:
-    clean, x = scores(net, *batch), batch[0].clone()
+def test_a_pixel_that_is_not_finite(net: nn.Module, pixel: float, batch: Batch, clean: dict[str, Score]) -> None:
+    x = batch[0].clone()
     x[5, 1, 8, 8] = pixel
     found = scores(net, x, batch[1])
     assert finite(found) & READ_IMAGES == set()
@@ -88,8 +104,7 @@ def test_a_pixel_that_is_not_finite(net: nn.Module, pixel: float, batch: Batch) 
 @pytest.mark.parametrize(
     "name", ["stem.0.weight", "stem.1.bias", "cells.0.layers.0.op.1.weight", "classifier.weight", "classifier.bias"]
 )
-def test_a_weight_that_is_not_finite(net: nn.Module, name: str, batch: Batch) -> None:
-    clean = scores(net, *batch)
+def test_a_weight_that_is_not_finite(net: nn.Module, name: str, batch: Batch, clean: dict[str, Score]) -> None:
     net.get_parameter(name).data.view(-1)[0] = math.nan
     found = scores(net, *batch)
     reading = READ_WEIGHTS - ({"l2_norm"} if name.endswith("bias") else set())
@@ -110,8 +125,7 @@ class _Steep(nn.Module):
 
 
 @pytest.mark.parametrize("net", ["path"], indirect=True)
-def test_a_gradient_that_is_not_finite(net: nn.Module, batch: Batch) -> None:
-    clean = scores(net, *batch)
+def test_a_gradient_that_is_not_finite(net: nn.Module, batch: Batch, clean: dict[str, Score]) -> None:
     net.get_submodule("cells.2.layers.0.op").append(_Steep())
     found = scores(net, *batch)
     assert finite(found) & DIFFERENTIATE == set()
@@ -120,10 +134,10 @@ def test_a_gradient_that_is_not_finite(net: nn.Module, batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("label", [-100, -1, 10, 2**40])
-def test_a_label_that_is_no_class(net: nn.Module, label: int, batch: Batch) -> None:
+def test_a_label_that_is_no_class(net: nn.Module, label: int, batch: Batch, clean: dict[str, Score]) -> None:
     y = batch[1].clone()
     y[3] = label
-    clean, found = scores(net, *batch), scores(net, batch[0], y)
+    found = scores(net, batch[0], y)
     assert {name: found[name].status for name in READ_LABELS} == dict.fromkeys(READ_LABELS, "error")
     assert {name for name in READ_LABELS if "BatchError: labels" not in found[name].message} == set()
     assert as_before(found, clean, set(PROXIES) - READ_LABELS)

@@ -1,8 +1,9 @@
-"""Measurements behind docs/limits.md: what the quickstart cannot save, kernels in eval mode, NASLib's thirteen proxies.
+"""Measurements behind docs/limits.md: what the quickstart cannot save, kernels in eval mode, NASLib's thirteen, shapes.
 
     python -m zcbench.tools.nb201.limits quickstart 10
     python -m zcbench.tools.nb201.limits ntk 30
     python -m zcbench.tools.nb201.limits naslib 4
+    python -m zcbench.tools.nb201.limits shapes 8
 
 The number is that of networks, drawn from NAS-Bench-201 by seed 0. All seconds are processor seconds of one thread.
 Images are noise, because they change no time.
@@ -10,6 +11,7 @@ Images are noise, because they change no time.
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +21,16 @@ import numpy as np
 import torch
 import yaml
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.nn.functional import cross_entropy
 
 from ...bench.stats.coefficients import kendall
 from ...bench.study.config import studies
 from ...datasets import TASKS
 from ...proxies import PROXIES
+from ...proxies.operations.calls import IMAGES
+from ...proxies.operations.isolation import Places
+from ...proxies.operations.record import record
 from ...proxies.registry import Score, score_all
 from ...spaces.nb201.space import NasBench201
 from ..agreement import NASLIB
@@ -138,8 +144,34 @@ def naslib(count: int) -> Iterator[str]:
     yield f"All: {hours[0]:.1f} hours on two cores, {hours[1]:.1f} with representatives ({len(first)} networks)."
 
 
+def shapes(count: int) -> Iterator[str]:
+    """Yield what the record of a network takes on images, and what shapes alone would take."""
+    space, x = NasBench201(None), batch(16)[0][:IMAGES]
+    found: list[tuple[float, float, float]] = []
+    for index in networks(count):
+        net = space.build(space.architecture(index), TASKS["cifar10"], 0)
+        empty = copy.deepcopy(net).to("meta")
+        with FakeCopyMode(mode := FakeTensorMode()):
+            fake = copy.deepcopy(net)
+        with torch.no_grad(), mode:
+            forward = partial(fake, torch.empty(x.shape))
+            forward()
+            of_fake = seconds(forward)
+        on_images, on_meta = (
+            partial(record, Places(of), images, training=False) for of, images in ((net, x), (empty, x.to("meta")))
+        )
+        assert [str(call) for call in on_images().calls] == [str(call) for call in on_meta().calls]
+        found.append((seconds(on_images), seconds(on_meta), of_fake))
+    times = np.array(found)
+    meta, plain = np.median(times[:, 1:] / times[:, :1], 0)
+    record_ms = 1000 * np.median(times[:, 0])
+    yield f"The record of {IMAGES} images takes {record_ms:.0f} ms, on meta tensors {meta:.1f} times that."
+    yield f"A forward pass with fake tensors, without a record, takes {plain:.1f} times that."
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for line in {"quickstart": quickstart, "ntk": ntk, "naslib": naslib}[sys.argv[1]](int(sys.argv[2])):
+    sections = {"quickstart": quickstart, "ntk": ntk, "naslib": naslib, "shapes": shapes}
+    for line in sections[sys.argv[1]](int(sys.argv[2])):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -188,8 +188,7 @@ def test_sizes_are_those_of_networks(block: str, stem: Stem) -> None:
         space.stem = stem
         text = space.describe(drawn(block, draw))
         task = TASKS["cifar10"] if side == 32 else type(CIFAR10)("", 7, side)
-        assert space.params(text, task) == Space.params(space, text, task), text
-        assert space.macs(text, task) == Space.macs(space, text, task), text
+        assert space.sizes_of(text, task) == Space.sizes_of(space, text, task), text
 
 
 @pytest.mark.parametrize("text", [BASIC, BOTTLENECK, VANILLA])

@@ -144,29 +144,20 @@ def refused(space: Space, text: str, message: str) -> None:
         assert len(str(caught.value)) < 400
 
 
-@pytest.mark.slow
 @BOTH
-def test_sizes_are_those_of_the_networks(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    for index in range(0, space.size, 100):
+def test_sizes_are_those_of_the_networks(space: Space) -> None:
+    # test_every_hundredth.py counts more networks on smaller images.
+    for index in range(0, space.size, 400):
         architecture = space.architecture(index)
         for task in (SCENE, TASKS["jigsaw"]):
-            counted_once(space, architecture, task, monkeypatch)
+            assert space.sizes_of(architecture, task) == Space.sizes_of(space, architecture, task), architecture
 
 
 @pytest.mark.parametrize("task", ["cifar10", "imagenet16-120", "imagenet", "room_layout", "class_object"])
 @pytest.mark.parametrize("architecture", ["64-41414-1_21_310", "64-41414-0_03_030", "64-4343-basic", "64-1123-basic"])
-def test_sizes_for_other_images(architecture: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted_once(space_of(architecture), architecture, TASKS[task], monkeypatch)
-
-
-def counted_once(space: Space, architecture: str, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    stated = space.params(architecture, task), space.macs(architecture, task)
-    with torch.device("meta"):
-        network = space.network(architecture, task)
-    with monkeypatch.context() as patched:
-        patched.setattr(space, "network", lambda *_: network)
-        counted = Space.params(space, architecture, task), Space.macs(space, architecture, task)
-    assert stated == counted, (architecture, task.name)
+def test_sizes_for_other_images(architecture: str, task: str) -> None:
+    space = space_of(architecture)
+    assert space.sizes_of(architecture, TASKS[task]) == Space.sizes_of(space, architecture, TASKS[task])
 
 
 # The released encoder and decoders, built apart from this package: sum(p.numel() for p in model.parameters()).
@@ -394,7 +385,7 @@ def test_tiles_pass_the_encoder_one_by_one() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "task", "count"),
-    [(MICRO, "class_scene", 18), (MACRO, "class_scene", 8), (MICRO, "jigsaw", 8), (MACRO, "jigsaw", 6)],
+    [(MICRO, "class_scene", 9), (MACRO, "class_scene", 5), (MICRO, "jigsaw", 5), (MACRO, "jigsaw", 4)],
     ids=["micro-class_scene", "macro-class_scene", "micro-jigsaw", "macro-jigsaw"],
 )
 def test_synflow_ranks_as_that_of_naslib(space: Space, task: str, count: int, real_data: Path) -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from zcbench.datasets import TASKS
 from zcbench.tools.nb201 import limits
-from zcbench.tools.nb201.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart
+from zcbench.tools.nb201.limits import QUICKSTART, THIRTEEN, naslib, ntk, quickstart, shapes
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,10 @@ def test_the_proxies_are_those_of_the_quickstart_and_of_naslib() -> None:
     assert set(THIRTEEN) == first | {"naswot", "params", "plain", "snip", "synflow", "zen"}
 
 
-def test_every_section_runs() -> None:
+def test_every_section_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(limits.DATA) <= set(TASKS)
+    monkeypatch.setattr(limits, "DATA", ("imagenet16-120",))
     assert [line.split(":")[0] for line in naslib(2)] == [*limits.DATA, "All"]
     assert len(list(quickstart(1))) == 3
     assert "on 2 networks" in next(ntk(2))
+    assert next(shapes(1)).startswith("The record of 2 images takes ")
