@@ -708,7 +708,7 @@ def test_what_an_earlier_leaderboard_left_is_removed_and_nothing_else(tmp_path: 
     (out / "notes.md").write_text("mine")
     assert (out / "ablation.md").exists()
     write(tmp_path / "one", out)
-    assert verify(out) == []
+    assert verify(out) == ["notes.md is nothing that a leaderboard writes: move it elsewhere"]
     names = {path.name for path in out.iterdir()}
     assert not names & {"ablation.csv", "ablation.md", "seeds.csv", "trends.csv"}
     assert {"notes.md", "figures"} <= names

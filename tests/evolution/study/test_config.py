@@ -63,6 +63,7 @@ def test_the_defaults_are_the_papers():
         "generations": 15,
         "population": 50,
         "elite": 0,
+        "alike": 1.0,
         "immigrants": 0.5,
         "parents": 25,
         "tournament": 4,
