@@ -83,7 +83,8 @@ class Program:
         reads: What each terminal is, by its name.
         operations: What each operation computes, by its name; empty for a program over scores.
         higher: Whether a higher score is better.
-        fitted: Kendall's tau-b on the networks that it was evolved on, by their name.
+        fitted: Kendall's tau-b, or the coefficient that it was evolved for, on the networks that it was evolved on, by
+            the words that say which and where.
         sealed: Kendall's tau-b and its interval on networks that no search reads, by what was opened and when.
     """
 
@@ -102,7 +103,7 @@ class Program:
         direction = "higher" if self.higher else "lower"
         return (
             {"program": self.name, "text": self.text, "reads": " ".join(self.reads), "direction": direction}
-            | {f"tau on {ground}": tau for ground, tau in self.fitted.items()}
+            | dict(self.fitted)
             | {f"tau on {opened}": tau for opened, (tau, _, _) in self.sealed.items()}
         )
 

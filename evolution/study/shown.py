@@ -58,8 +58,10 @@ def read(path: Path) -> Shown:
     program = found.tree()
     terminals = sorted({node.name for node in program.nodes() if not node.args} - {*CONSTANTS, *layers.CONSTANTS})
     fitted = found.recipe.get("tau", {})
+    # The coefficient by pool is that of the objective, so a gain is no tau.
+    kind = str(found.recipe.get("objective", "tau"))
     if isinstance(fitted, int | float):  # of several pools the least
-        fitted = {"the pool where its tau is least": fitted}
+        fitted, kind = {"the pool where its tau is least": fitted}, "tau"
     if not isinstance(fitted, dict) or not all(isinstance(tau, int | float) for tau in fitted.values()):
         raise ProgramError(f"program {path}: recipe: expected a number tau for each pool, got {str(fitted)[:80]!r}")
     return Shown(
@@ -70,7 +72,7 @@ def read(path: Path) -> Shown:
         {name: COLUMNS[name].summary if found.over == "layers" else words(name) for name in terminals},
         operations(program, known) if (known := KNOWN.get(found.over)) else {},
         found.direction == "higher",
-        {str(ground): float(tau) for ground, tau in fitted.items()},
+        {f"{kind} on {ground}": float(value) for ground, value in fitted.items()},
         dict(_opening(path, record) for record in found.openings),
     )
 

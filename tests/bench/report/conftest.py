@@ -84,7 +84,7 @@ def beside(leaderboard: Leaderboard) -> Beside:
     program = Program(
         "mine", "exp of T1_D and T3", "exp(add(T1_D, T3))", ["exp", ["add", ["T1_D"], ["T3"]]],
         {"T1_D": "the input of the ReLU, on images", "T3": "the weight of the convolution"},
-        {"exp": "exp(A)."}, True, {"nb201": 0.6},
+        {"exp": "exp(A)."}, True, {"tau on nb201": 0.6},
     )  # fmt: skip
     other = dataclasses.replace(program, name="evolved-1", title="abs of T3", text="abs(T3)", tree=["abs", ["T3"]])
     search = Search("nb201 on cifar10, test", 94.4, ("20 repeats", "valid guides"), methods)

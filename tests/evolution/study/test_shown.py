@@ -21,7 +21,7 @@ def test_a_program_is_named_by_what_it_reads(tmp_path: Path) -> None:
     assert found.reads["T2_P"] == "the input of the convolution, as it changes when the images are perturbed"
     assert list(found.operations) == ["add", "abs", "mul"]
     assert found.operations["add"] == "A + B."
-    assert (found.higher, found.fitted) == (False, {"a": -0.5})
+    assert (found.higher, found.fitted) == (False, {"tau on a": -0.5})
 
 
 def test_an_aggregate_reads_scores(tmp_path: Path) -> None:
@@ -45,12 +45,18 @@ def test_the_least_tau_of_several_pools_and_what_was_opened(tmp_path: Path) -> N
     made = Found(name="p", program="mul(10, sum(snip))", over="layers", recipe={"tau": 0.67}, openings=[opening])
     made.write(tmp_path / "p.json")
     found = read(tmp_path / "p.json")
-    assert found.fitted == {"the pool where its tau is least": 0.67}
+    assert found.fitted == {"tau on the pool where its tau is least": 0.67}
     assert found.sealed == {"40 sealed networks of nb201 on cifar10, 2026-11-30": (0.81, 0.71, 0.88)}
     del opening["tau"]
     Found(name="p", program="mul(10, sum(snip))", over="layers", openings=[opening]).write(tmp_path / "p.json")
     with pytest.raises(ProgramError, match=r"expected openings that zcbench evolve --open wrote \('tau'\)"):
         read(tmp_path / "p.json")
+
+
+def test_a_gain_is_not_called_tau(tmp_path: Path) -> None:
+    recipe = {"objective": "gain", "tau": {"nb201": 0.015}, "gain": 0.015}
+    Found(name="p", program="sum(snip)", over="layers", recipe=recipe).write(tmp_path / "p.json")
+    assert read(tmp_path / "p.json").fitted == {"gain on nb201": 0.015}
 
 
 def test_every_terminal_has_words() -> None:
