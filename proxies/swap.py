@@ -32,7 +32,7 @@ def patterns_of(place: Place, activation: Tensor) -> Tensor | None:
 
 
 def distinct(patterns: Tensor) -> int:
-    """Count the distinct rows of `(units, words)` int64, word by word; `torch.unique` of rows takes 25 times longer."""
+    """Count the distinct rows of `(units, words)` int64, word by word; `torch.unique` of rows takes far longer."""
     first, *others = patterns.unbind(1)
     for word in others:
         first, second = (torch.unique(words, return_inverse=True)[1] for words in (first, word))

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy import stats
 
+from ..bench.results.ablation import t_interval
 from ..errors import ResultsError, ZcbenchError, one_line
+from ..evolution.engine.fitness import NOTHING
 
 
 class Search(NamedTuple):
@@ -46,7 +46,7 @@ def read(folder: Path) -> Search:
     """Return the search in a folder.
 
     Raises:
-        ResultsError: The folder holds no finished search by class.
+        ResultsError: The folder holds no finished search by class, or its best program ranks nothing on other classes.
     """
     try:
         state = json.loads((folder / "state.json").read_text("utf-8"))
@@ -56,10 +56,12 @@ def read(folder: Path) -> Search:
         seed = engine.pop("seed")
         best = hall.loc[(hall["fitness"] - engine["parsimony"] * hall["size"]).idxmax()]
         values = float(best["fitness"]), float(best["validation"]), int(best["size"])
+        if not values[1] > NOTHING:
+            raise ValueError(f"its best program has no fitness on validation classes, {best['program']}")
         return Search({**recipe, "engine": engine}, seed, *values, len(records) * engine["population"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ResultsError(
-            f"{folder}: expected the folder of a finished search by class ({one_line(str(error))[:60]})"
+            f"{folder}: expected the folder of a finished search by class ({one_line(str(error))[:90]})"
         ) from None
 
 
@@ -87,14 +89,6 @@ def _flat(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return flat | {f"engine.{key}": value for key, value in recipe["engine"].items()}
 
 
-def interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
-    """Return Student's interval of a mean `(n,)`; both ends are NaN for fewer than two values."""
-    if len(values) < 2:
-        return np.nan, np.nan
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean() - half), float(values.mean() + half)
-
-
 def table(rows: Sequence[tuple[str, Mapping[int, Search]]]) -> str:
     """Return the comparison as a table in Markdown."""
     lines = [
@@ -107,7 +101,7 @@ def table(rows: Sequence[tuple[str, Mapping[int, Search]]]) -> str:
         pool, validation, size = np.mean([[s.pool, s.validation, s.size] for s in own.values()], axis=0)
         shared = sorted({*own} & {*base})
         gaps = np.array([own[seed].validation - base[seed].validation for seed in shared])
-        low, high = interval(gaps)
+        low, high = t_interval(gaps)
         paired = f"{gaps.mean():+.3f} [{low:+.3f} {high:+.3f}]" if len(gaps) else "no seed in common"
         programs = "/".join(sorted({f"{search.programs:,}" for search in own.values()}))
         cells = [title, str(len(own)), programs, f"{pool:+.3f}", f"{validation:+.3f}", f"{size:.0f}"]

@@ -300,14 +300,15 @@ def trends(measured: Sequence[Measured]) -> Iterator[Trend]:
         found = {}
         for name, of in slopes.items():
             if seed is None:
-                own = float(of.mean()), *interval(drawn[name].mean(0)), *_t_interval(of), int((of > 0).sum())
+                own = float(of.mean()), *interval(drawn[name].mean(0)), *t_interval(of), int((of > 0).sum())
             else:
                 own = float(of[row]), *interval(drawn[name][row]), math.nan, math.nan, int(of[row] > 0)
             found[name] = own
         yield Trend(panel.proxy, panel.version, sizes, seed, *found["rho"], *found["tau"])
 
 
-def _t_interval(values: Vector) -> tuple[float, float]:
+def t_interval(values: Vector) -> tuple[float, float]:
+    """Return Student's 95 % interval of the mean of independent normal values `(k,)`; NaN for fewer than two."""
     if len(values) < 2:
         return math.nan, math.nan
     half = float(stdtrit(len(values) - 1, 0.975)) * deviation(values) / math.sqrt(len(values))

@@ -242,13 +242,18 @@ class _Search(Generic[G]):
             return self.representation.mutate(self.rng, parent)
         return parent
 
+    @staticmethod
+    def _ranking(population: Sequence[Individual[G]]) -> list[Individual[G]]:
+        """Return the programs that have a fitness, the best first, and of equally fit ones the smallest."""
+        ranking = [individual for individual in population if individual.fitness.values[0] > NOTHING]
+        return sorted(ranking, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
+
     def _unlike(self, population: Sequence[Individual[G]]) -> Sequence[Individual[G]]:
         """Return a population without programs that rank much like a fitter one, unless that leaves fewer than two."""
         if self.engine.alike == 1:
             return population
-        ranking = [individual for individual in population if individual.fitness.values[0] > NOTHING]
-        best = sorted(ranking, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
-        if not best:
+        best = self._ranking(population)
+        if len(best) < 2:
             return population
         keys: list[Any] = [self.problem.behaviour(individual.program) for individual in best]
         # Rounded, so that the last digits of a sum decide nothing.
@@ -261,10 +266,8 @@ class _Search(Generic[G]):
 
     def _elite(self, population: Sequence[Individual[G]]) -> list[Individual[G]]:
         """Return the best programs; of those with equal fitness, which mostly rank alike, only the smallest."""
-        ranking = [individual for individual in population if individual.fitness.values[0] > NOTHING]
-        best = sorted(ranking, key=lambda i: (i.fitness.wvalues, -i.program.size), reverse=True)
         distinct: dict[float, Individual[G]] = {}
-        for individual in best:
+        for individual in self._ranking(population):
             measured = individual.fitness.values[0] + self.engine.parsimony * individual.program.size
             distinct.setdefault(round(measured, 9), individual)
         return list(distinct.values())[: self.engine.elite]

@@ -152,7 +152,8 @@ def _check_programs(config: EvolveConfig) -> None:
         raise ConfigError("representation: expected tree with over layers, got sequential")
     if config.over == "statistics" and config.engine.alike < 1:
         raise ConfigError(
-            "engine: expected alike 1 with over statistics, whose programs are not scored on all networks"
+            "engine: expected alike=1 with over=statistics, whose programs are not scored on all networks, got "
+            f"{config.engine.alike:g}"
         )
     if config.workers < 1:
         raise ConfigError(f"workers: expected 1 or more, got {config.workers}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ....errors import ResultsError, one_line
+from ....progress import Progress
 from ..standing import Standing, ranked
 from .sources import BOARDS, read_leaderboard
 
@@ -134,11 +135,13 @@ def _follows(rows: Sequence[Row], folder: Path) -> None:
     Raises:
         ResultsError: A row differs, is missing, or is one too many; or a file is torn.
     """
-    computed = [
-        _row(r.flat() | board.identity())
-        for board, scores in read_leaderboard(folder)
-        for r in ranked(replace(board, recipe=replace(board.recipe, resamples=0)), scores)[1]
-    ]
+    computed: list[Row] = []
+    sources = read_leaderboard(folder)
+    with Progress("boards of the former version compared", len(sources)) as progress:
+        for board, scores in sources:
+            plain = replace(board, recipe=replace(board.recipe, resamples=0))
+            computed += [_row(r.flat() | board.identity()) for r in ranked(plain, scores)[1]]
+            progress.advance(1)
     given, found = ({(row.id, row.proxy, row.batch_size): row for row in of} for of in (rows, computed))
     for key in [*found, *(key for key in given if key not in found)]:
         said, is_so = given.get(key), found.get(key)

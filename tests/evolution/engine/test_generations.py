@@ -238,6 +238,18 @@ def test_a_population_of_one_kind_still_breeds(tmp_path):
     assert run(tmp_path, config, One()).generation == 1
 
 
+def test_a_population_of_which_one_program_ranks_still_breeds(tmp_path):
+    class Few(Texts):
+        def behaviour(self, program):
+            return np.random.RandomState(program.size).rand(9).tobytes()
+
+        def fitness(self, programs, drawn):
+            return [(0.5 if place == 0 else NOTHING,) for place, _ in enumerate(programs)]
+
+    config = EngineConfig(**{**vars(SMALL), "elite": 3, "generations": 1, "alike": 0.5})
+    assert run(tmp_path, config, Few()).generation == 1
+
+
 def test_what_one_starts_with_is_in_the_first_generation(tmp_path):
     text = "frobenius(sigmoid(logdet(sign(T1_D))))"
     config = EngineConfig(**{**vars(SMALL), "generations": 0, "start": [text]})

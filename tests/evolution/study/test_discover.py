@@ -414,6 +414,7 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"objective": "gain"}, ConfigError, "expected over layers and sign higher with gain, got statistics and any"),
         ({"objective": "partial", "over": "layers"}, ConfigError, "sign higher with partial, got layers and any"),
         ({"over": "layers", "representation": "sequential"}, ConfigError, "representation: expected tree"),
+        ({"engine": {"alike": 0.9}}, ConfigError, "expected alike=1 with over=statistics.* got 0.9"),
         ({"split": "classes", "test": 2}, ConfigError, "3 or more networks of the validation classes, got 2"),
         ({"split": "classes", "pool": 30, "test": 5}, ConfigError, "pool: small has 20 classes"),
         ({"over": "ranks", "members": -1}, ConfigError, "members: expected 0 or more"),
