@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from ...errors import ConfigError
 
+#: The proxies that the objective `gain` compares with, as formulas over layer tables: params, macs, synflow and meco.
+RIVALS = ("sum(params)", "sum(macs)", "sum(synflow)", "sum(min_eigenvalue)")
+
 
 @dataclass(frozen=True)
 class EngineConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,11 +38,11 @@ class Beside:
     size_tau: float
 
 
-def beside(rivals: Mapping[str, Vector], truth: Vector) -> Beside:
-    """Return what programs are compared with, from the scores `(n,)` of rivals, of which `params` is one."""
-    taus = {name: kendall(scores, truth) for name, scores in rivals.items()}
-    known = [tau for tau in taus.values() if not math.isnan(tau)]
-    return Beside(max(known, default=math.nan), rivals["params"], taus["params"])
+def beside(rivals: Sequence[Vector], size: Vector, truth: Vector) -> Beside:
+    """Return what programs are compared with, from the scores `(n,)` of rivals and the numbers of parameters `(n,)`."""
+    taus = [kendall(scores, truth) for scores in rivals]
+    known = [tau for tau in taus if not math.isnan(tau)]
+    return Beside(max(known, default=math.nan), size, kendall(size, truth))
 
 
 def coefficient(

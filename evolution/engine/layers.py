@@ -18,13 +18,8 @@ from ..language.programs import Program
 from .fitness import Beside, beside
 from .networks import Measure, NetworkProblem, Pool, Scoring
 
-#: The proxies that a program has to beat, as formulas: what `gain` and `partial` compare with.
-RIVALS = {
-    "params": "sum(params)",
-    "macs": "sum(macs)",
-    "synflow": "sum(synflow)",
-    "meco": "sum(min_eigenvalue)",
-}
+#: The number of parameters, which `partial` is given.
+SIZE = "sum(params)"
 
 #: Number of values of subtrees that are kept; those of one generation are mostly fewer.
 KEPT = 200
@@ -57,9 +52,9 @@ class LayerProblem(NetworkProblem):
     @functools.cache  # noqa: B019  one problem lives as long as a search
     def beside(self, ground: int, chosen: tuple[int, ...]) -> Beside:
         """Return what programs are compared with on some networks of a ground."""
-        texts = [parse(vocabulary(list(COLUMNS)), text) for text in RIVALS.values()]
-        found = self.scores(texts, [int(self.starts[ground]) + index for index in chosen])
-        return beside(dict(zip(RIVALS, found, strict=True)), self.pools[ground].accuracies[list(chosen)])
+        texts = [parse(vocabulary(list(COLUMNS)), text) for text in (SIZE, *self.measure.rivals)]
+        size, *rivals = self.scores(texts, [int(self.starts[ground]) + index for index in chosen])
+        return beside(rivals, size, self.pools[ground].accuracies[list(chosen)])
 
 
 def joined(handles: Sequence[Handle]) -> tuple[dict[str, Vector], Networks]:

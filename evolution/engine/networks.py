@@ -17,6 +17,7 @@ from ..data.bank import Handle
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.statistics import Statistics
 from ..language.programs import Program
+from .config import RIVALS
 from .fitness import NOTHING, Beside, Objective, Sign, Vector, coefficient, fitness
 
 #: Number of networks of every ground on which a program must have finite scores before it is measured.
@@ -70,6 +71,7 @@ class Measure:
         sign: Whether coefficients may have `any` sign, must have the `same` sign on all grounds, or must be positive:
             a `higher` score is better.
         exact: Number of the best programs that are measured on all grounds; 0 for all. See `NetworkProblem.fitness`.
+        rivals: Formulas that `gain` compares with.
     """
 
     draw: int = 20
@@ -78,6 +80,7 @@ class Measure:
     top: float = 0.1
     sign: Sign = "any"
     exact: int = 0
+    rivals: tuple[str, ...] = RIVALS
 
 
 class NetworkProblem:

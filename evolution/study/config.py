@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..engine.config import EngineConfig
+from ..engine.config import RIVALS, EngineConfig
 
 #: Version of the format of configuration files.
 CONFIG_VERSION = 1
@@ -55,9 +55,11 @@ class EvolveConfig:
         aggregation: Reduction of the numbers of all instances to a score, the mean or the mean weighted by depth.
         representation: Form of the programs while they are bred, expression trees or programs of a register machine.
         objective: Coefficient that measures programs. `tau` is Kendall's tau, `top` is tau among the most accurate
-            networks, and `weighted` is the weighted tau. `gain` is tau minus the highest tau of params, macs, synflow
-            and meco, and `partial` is tau given the number of parameters; both need `over: layers`. `both` is tau and
-            top, for aggregates with `engine.pareto`.
+            networks, and `weighted` is the weighted tau. `gain` is tau minus the highest tau of the `rivals`, and
+            `partial` is tau given the number of parameters; both need `over: layers`. `both` is tau and top, for
+            aggregates with `engine.pareto`.
+        rivals: Formulas over layer tables that `gain` compares with; by default those of params, macs, synflow and
+            meco.
         top: Share of the networks that count as the most accurate.
         sign: Whether the coefficients of a program may have `any` sign, as in the paper, or must have the `same` sign
             on all grounds, or must be positive, so that a `higher` score is better.
@@ -96,6 +98,7 @@ class EvolveConfig:
     aggregation: Literal["mean", "depth"] = "mean"
     representation: Literal["tree", "sequential"] = "tree"
     objective: Literal["tau", "top", "weighted", "gain", "partial", "both"] = "tau"
+    rivals: list[str] = field(default_factory=lambda: [*RIVALS])
     top: float = 0.1
     sign: Literal["any", "same", "higher"] = "any"
     engine: EngineConfig = field(default_factory=EngineConfig)

@@ -32,6 +32,7 @@ from ..engine.generations import Representation
 from ..engine.networks import Measure, Scoring
 from ..engine.pools import Scale, Table, table, vocabulary
 from ..language import layers, primitives
+from ..language.parse import parse
 from ..language.register_machines import Machines
 from ..language.variation import Trees
 from .config import CONFIG_VERSION, EvolveConfig, Ground
@@ -150,6 +151,8 @@ def _check_programs(config: EvolveConfig) -> None:
         raise ConfigError(f"test: expected 3 or more networks of the validation classes, got {config.test}")
     if config.over == "layers" and config.representation != "tree":
         raise ConfigError("representation: expected tree with over layers, got sequential")
+    if config.objective == "gain" and not config.rivals:
+        raise ConfigError("rivals: expected at least one formula that a gain is over, got []")
     if config.over == "statistics" and config.engine.alike < 1:
         raise ConfigError(
             "engine: expected alike=1 with over=statistics, whose programs are not scored on all networks, got "
@@ -170,6 +173,9 @@ def _programs(config: EvolveConfig, over: Literal["statistics", "layers"]) -> Pr
     representation: Representation[Any] = Machines(words) if config.representation == "sequential" else Trees(words)
     for text in config.engine.start:
         representation.parse(text)
+    if over == "layers":
+        for text in config.rivals:
+            parse(LAYERS, text)
     largest, out = max(listed(config.batch_sizes)), Path(config.out)
     grounds = [_study(config, ground, listed(config.batch_sizes)) for ground in config.grounds]
     size = config.test_batch_size or largest
@@ -186,7 +192,9 @@ def _programs(config: EvolveConfig, over: Literal["statistics", "layers"]) -> Pr
         batch_size=largest,
         bank=Bank(Path(config.statistics or out / "statistics"), collection, config.dtype),
         scoring=Scoring(config.to_scalar, config.aggregation),
-        measure=Measure(config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact),
+        measure=Measure(
+            config.draw, config.grounds_drawn, objective, config.top, config.sign, config.exact, tuple(config.rivals)
+        ),
         workers=config.workers,
         out=out,
         recipe=_program_recipe(config),
@@ -232,6 +240,8 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
     ):
         document.pop(free)
     document["engine"].pop("generations")
+    if config.objective != "gain":
+        document.pop("rivals")
     versions = [VERSION, primitives.VERSION]
     if config.over == "layers":
         versions = [tables.VERSION, layers.VERSION]

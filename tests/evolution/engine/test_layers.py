@@ -9,8 +9,9 @@ from scipy.stats import kendalltau
 from zcbench.engine import Workers
 from zcbench.evolution.data.layers import COLUMNS
 from zcbench.evolution.data.statistics import Group, Statistics
+from zcbench.evolution.engine.config import RIVALS
 from zcbench.evolution.engine.fitness import coefficient, fitness
-from zcbench.evolution.engine.layers import RIVALS, LayerProblem
+from zcbench.evolution.engine.layers import LayerProblem
 from zcbench.evolution.engine.networks import Measure, Pool, Scoring
 from zcbench.evolution.language.layers import vocabulary
 from zcbench.evolution.language.parse import parse
@@ -30,10 +31,10 @@ class Table:
         return Statistics(1, (Group(self.columns, (0,)),))
 
 
-def problem(objective, workers, sign="higher"):
+def problem(objective, workers, sign="higher", rivals=RIVALS):
     draw = np.random.RandomState(0)
     pools = [Pool(f"pool {p}", [Table(100 * p + n) for n in range(12)], draw.normal(size=12)) for p in range(2)]
-    return LayerProblem(pools, Scoring(), Measure(0, 0, objective, sign=sign), workers)
+    return LayerProblem(pools, Scoring(), Measure(0, 0, objective, sign=sign, rivals=rivals), workers)
 
 
 def scores(found, text):
@@ -44,15 +45,23 @@ def test_gain_is_over_the_best_rival_of_each_pool():
     with Workers(1) as workers:
         found = problem("gain", workers)
         (value,) = found.coefficients([parse(WORDS, "mean(saliency)")], found.everything())
-        own, rivals = scores(found, "mean(saliency)"), [scores(found, text) for text in RIVALS.values()]
+        own, rivals = scores(found, "mean(saliency)"), [scores(found, text) for text in RIVALS]
         for ground, pool in enumerate(found.pools):
             part = slice(12 * ground, 12 * ground + 12)
             best = max(kendalltau(rival[part], pool.accuracies).statistic for rival in rivals)
             assert value[ground] == pytest.approx(kendalltau(own[part], pool.accuracies).statistic - best)
         # the fitness is the least of both, and a rival alone gains at most nothing
         assert found.fitness([parse(WORDS, "mean(saliency)")], found.everything()) == [(pytest.approx(value.min()),)]
-        gains = found.coefficients([parse(WORDS, text) for text in RIVALS.values()], found.everything())
+        gains = found.coefficients([parse(WORDS, text) for text in RIVALS], found.everything())
         assert gains.max(0) == pytest.approx([0, 0])
+
+
+def test_gain_is_over_the_rivals_that_are_given():
+    with Workers(1) as workers:
+        given, usual = problem("gain", workers, rivals=("sum(effective_rank)",)), problem("gain", workers)
+        program = parse(WORDS, "sum(effective_rank)")
+        assert given.coefficients([program], given.everything())[0] == pytest.approx([0, 0])
+        assert usual.coefficients([program], usual.everything())[0] != pytest.approx([0, 0])
 
 
 def test_partial_is_kendalls_formula_given_the_parameters():

@@ -413,6 +413,8 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"objective": "both"}, ConfigError, "got both, which is only for aggregates"),
         ({"objective": "gain"}, ConfigError, "expected over layers and sign higher with gain, got statistics and any"),
         ({"objective": "partial", "over": "layers"}, ConfigError, "sign higher with partial, got layers and any"),
+        ({"objective": "gain", "over": "layers", "sign": "higher", "rivals": []}, ConfigError, r"rivals: .* got \[\]"),
+        ({"over": "layers", "rivals": ["sum(meco)"]}, ProgramError, "meco"),
         ({"over": "layers", "representation": "sequential"}, ConfigError, "representation: expected tree"),
         ({"engine": {"alike": 0.9}}, ConfigError, "expected alike=1 with over=statistics.* got 0.9"),
         ({"split": "classes", "test": 2}, ConfigError, "3 or more networks of the validation classes, got 2"),
