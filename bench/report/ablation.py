@@ -12,8 +12,8 @@ from .table import markdown, plain
 
 _INTRODUCTION = """# Ablations
 
-`zcbench leaderboard` made this document. All digits are in `ablation.csv`, `seeds.csv`, `trends.csv`,
-`differences.csv` and `agreement.csv`. `zcbench leaderboard --verify` makes these tables again from `scores.parquet`.
+`zcbench leaderboard` made this document. All digits are in `ablation.csv`, `seeds.csv` and `trends.csv`, and six digits
+in `differences.csv` and `agreement.csv`. `zcbench leaderboard --verify` makes these tables again from `scores.parquet`.
 
 ρ is Spearman's rho and τ is Kendall's tau-b, both signed and averaged over seeds. [Brackets] are 95 % intervals. The
 interval of a mean is a bootstrap over networks, in which all seeds of a network are one cluster. The interval of a

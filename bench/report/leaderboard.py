@@ -45,6 +45,8 @@ _TABLES = (
     "searches.csv",
     "programs.csv",
 )
+#: Significant digits of numbers in tables that are long; all others have all digits.
+_DIGITS = {"curves.csv": 6, "differences.csv": 6, "agreement.csv": 6}
 _ABOUT = """# Leaderboard
 
 A row is a proxy on a board: networks of a space that were ranked by the score, and by the accuracy of their training.
@@ -202,7 +204,7 @@ def _tables(made: Leaderboard, beside: Beside) -> dict[str, str]:
     records["changes.csv"] = [change.flat() for change in beside.changes(made.standings)]
     records["searches.csv"] = [row for search in beside.searches for row in search.flat()]
     records["programs.csv"] = [program.flat() for program in beside.programs]
-    return {name: as_csv(of) for name, of in records.items() if of}
+    return {name: as_csv(of, _DIGITS.get(name, 17)) for name, of in records.items() if of}
 
 
 def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:

@@ -149,20 +149,23 @@ def plain(text: str) -> str:
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(text.replace("|", "\\|").split()))
 
 
-def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write one line per record with all digits; a cell stays empty where the record has no such field.
+def as_csv(records: Sequence[Mapping[str, Any]], digits: int = 17) -> str:
+    """Write one line per record; a cell stays empty where the record has no such field.
 
+    Numbers have all digits, or only the given number of significant ones.
     A text that a spreadsheet would take for a formula begins with an apostrophe.
     """
     text = io.StringIO()
     columns = list(dict.fromkeys(name for record in records for name in record))
     writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _harmless(cell) for name, cell in record.items()} for record in records)
+    writer.writerows({name: _cell(cell, digits) for name, cell in record.items()} for record in records)
     return text.getvalue()
 
 
-def _harmless(cell: Any) -> Any:
+def _cell(cell: Any, digits: int) -> Any:
+    if isinstance(cell, float) and digits < 17:
+        return f"{cell:.{digits}g}"
     if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@")):
         return cell
     try:
