@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 
 from ..bench.study.config import StudyConfig, listed
 from ..errors import AbsentFileError, ConfigError
-from .parser import Parser, add_shared, values_of
+from .parser import Parser, add_shared, out_folder, values_of
 from .proxy_file import registered
 from .run import register_programs, report_failures
 from .terminal import show, table, waiting
@@ -58,6 +58,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     files = [*([given.file] if given.file else []), *listed(given.program)]
     if not files:
         raise ConfigError("file: expected a Python file that registers a proxy, or --program, got none")
+    out_folder(given.out or ".")
     boards = chosen(Path(given.to), values_of(given, "boards"))
     names = [*(registered(given.file) if given.file else []), *register_programs(listed(given.program))]
     with waiting("looking for data files"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from jsonargparse import Namespace
 
 from ..errors import ConfigError
-from .parser import Parser, add_shared, values_of
+from .parser import Parser, add_shared, out_folder, values_of
 from .terminal import waiting
 
 if TYPE_CHECKING:
@@ -76,11 +77,9 @@ def arguments(parser: Parser) -> None:
 def main(parsed: Sequence[Namespace]) -> int:
     """Write or verify a leaderboard."""
     (given,) = parsed
-    out = Path(given.out)
+    out = out_folder(given.out)
     if given.recompute < 0:
         raise ConfigError(f"recompute: expected 0 or more, got {given.recompute}")
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"out: expected a folder, got {out}, which is a file")
     if given.recompute:
         return _recompute(given, out)
     with waiting("loading"):
@@ -116,8 +115,10 @@ def _summary(standing: Standing) -> str:
     added = [name for name in names if name not in {*recipe.versions, *recipe.aggregates}]
     scored = len(names) - len(added)
     beside = f" and {', '.join(added)}, which a run does not score," if added else ""
+    tau = best.correlation.tau
+    first = f"first {best.proxy} (tau {tau:.3f})" if math.isfinite(tau) else "none has a tau"
     proxies = "1 proxy" if scored == 1 else f"{scored} proxies"
-    return f"{standing.board.name}: {proxies}{beside} ranked, first {best.proxy} (tau {best.correlation.tau:.3f})"
+    return f"{standing.board.name}: {proxies}{beside} ranked, {first}"
 
 
 def _failed(made: Sequence[Standing], results: str, out: Path) -> str:

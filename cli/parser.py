@@ -230,6 +230,17 @@ def _config_first(arguments: list[str], start: int) -> tuple[list[str], bool]:
     return [*rest[:start], *(found[0] if found else []), *rest[start:]], bool(found)
 
 
+def out_folder(name: str) -> Path:
+    """Return the folder of `--out`, before anything is computed for it.
+
+    Raises:
+        ConfigError: It is a file.
+    """
+    if (out := Path(name)).exists() and not out.is_dir():
+        raise ConfigError(f"out: expected a folder, got {name}, which is a file")
+    return out
+
+
 def values_of(arguments: Namespace, option: str) -> list[str]:
     """Return the values of an option that takes a list, whose absence and whose empty list would mean the same.
 

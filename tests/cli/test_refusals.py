@@ -55,6 +55,7 @@ PYTHON = re.compile(r"\w(Error|Exception)\b|<class|Errno|NoneType|__init__|Parse
             "expected a leaderboard in missing, got none or a torn one (No such",
         ),
         ("leaderboard --out binary", "out: expected a folder, got binary, which is a file"),
+        ("enter own.py --out binary", "out: expected a folder, got binary, which is a file"),
         ("leaderboard --recompute -1", "recompute: expected 0 or more, got -1"),
         ("enter missing.py --to nowhere", "expected a leaderboard in nowhere, got none"),
         ("evolve --engine.population x", "engine.population: expected a whole number, got x"),
