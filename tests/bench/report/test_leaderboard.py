@@ -328,9 +328,12 @@ def test_a_record_that_lost_a_field(results: Path, tmp_path: Path) -> None:
 def test_the_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     assert main(["leaderboard", "--results", str(results), "--out", out]) == 0
-    # Before, it said 8 proxies: the baseline that no run scores was counted without a word.
+    # Before, it said 8 proxies: the baselines that no run scored were counted without a word.
     shown = capsys.readouterr().out
-    assert "12 networks, 2 seeds, cifar10/analog-baseline: 7 proxies and random, which a run does not score, " in shown
+    assert (
+        "12 networks, 2 seeds, cifar10/analog-baseline: 6 proxies and macs, random, which a run does not score, "
+        in shown
+    )
     assert main(["leaderboard", "--out", out, "--verify"]) == 0
     (tmp_path / "out" / "leaderboard.csv").write_text("proxy\n")
     assert main(["leaderboard", "--out", out, "--verify"]) == 1
