@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from . import __version__
@@ -17,7 +18,7 @@ from .cli import check, check_proxy, compare, data, doctor, enter, evolve, leade
 from .cli import list as list_
 from .cli.networks import rank, score
 from .cli.parser import main_parser, parse
-from .errors import IncompleteError, ZcbenchError, one_line
+from .errors import IncompleteError, ZcbenchError, in_words, one_line
 
 # NumPy is not imported yet. Statistics run in threads of their own, and a second thread within a product of small
 # matrices waits longer than it computes.
@@ -47,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Return 0 done, 1 a check failed, 2 a user error, 3 not comparable, 4 incomplete, 130 interrupted, 143 terminated.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without the letter rho shows a question mark
+    _prepare_streams()
     is_main = threading.current_thread() is threading.main_thread()
     # SLURM and others announce with SIGTERM that they will kill a job.
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)} if is_main else {}
@@ -77,12 +76,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:  # a full disk, for example
         _discard_output()
-        print(f"zcbench: {one_line(str(error))}; what is finished is kept", file=sys.stderr)
+        print(f"zcbench: {in_words(error)}; what is finished is kept", file=sys.stderr)
         return 2
     finally:
         for sign, handler in before.items():
             if handler is not None:  # another language has set it, and Python left it alone
                 signal.signal(sign, handler)
+
+
+def _prepare_streams() -> None:
+    """Make every stream one that can be written to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed, as by 2>&-
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - the process has it
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without the letter rho shows a question mark
 
 
 class _TerminatedError(KeyboardInterrupt):

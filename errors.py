@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Iterable
 
 
@@ -37,7 +39,15 @@ class DataFileError(ZcbenchError):
 
 
 class AbsentFileError(DataFileError):
-    """A data file that does not exist. The message says how to get it."""
+    """A data file that does not exist. The message says how to get it.
+
+    Attributes:
+        sources: Names of the data sources that have such files, as `zcbench data list` has them.
+    """
+
+    def __init__(self, message: str, *sources: str) -> None:
+        super().__init__(message)
+        self.sources = sources
 
 
 class ResultsError(ZcbenchError):
@@ -84,3 +94,45 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
 def one_line(text: str) -> str:
     """Return a text as one line: white space becomes single spaces, a control character becomes a question mark."""
     return " ".join("".join(c if c.isprintable() or c.isspace() else "?" for c in text).split())
+
+
+def in_words(error: Exception) -> str:
+    """Return what is wrong with the content of a file, without the names of Python, in at most 120 characters.
+
+    Example:
+        >>> in_words(KeyError("recipe"))
+        'recipe is missing'
+    """
+    mark = getattr(error, "problem_mark", None)  # of YAML
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    elif mark is not None:
+        text = f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', 'a fault')}"
+    elif isinstance(error, json.JSONDecodeError):
+        text = f"line {error.lineno}, column {error.colno} is no JSON"
+    elif isinstance(error, UnicodeDecodeError):
+        text = "no text in UTF-8"
+    elif isinstance(error, RecursionError):
+        text = "nested too deep"
+    elif isinstance(error, KeyError) and not isinstance(error, ZcbenchError) and error.args:
+        text = f"{error.args[0]} is missing"
+    elif isinstance(error, (TypeError, AttributeError, IndexError)) and not isinstance(error, ZcbenchError):
+        text = _of_another_kind(str(error))
+    else:
+        text = str(error) or "another form"
+    return one_line(text)[:120]
+
+
+def _of_another_kind(text: str) -> str:
+    """Return in words why values do not fit a function or a type, from the text of Python's error."""
+    if unknown := re.search(r"unexpected keyword argument '(\w+)'", text):
+        return f"{unknown[1]} is unknown"
+    if lacking := re.search(r"missing \d+ required .*?arguments?: (.*)", text):
+        return f"{lacking[1].replace(chr(39), '')} is missing"
+    return "a value is of another kind than expected"
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a value of a file in words."""
+    names = {dict: "names with values", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"}
+    return names.get(type(value)) or ("a number" if isinstance(value, int | float) else type(value).__name__)

@@ -30,10 +30,11 @@ MODULES = "zcbench"
 LOADERS = "zcbench.loaders"
 
 
-def load(files: Sequence[str] | Sequence[Path] = ()) -> None:
+def load(files: Sequence[str] | Sequence[Path] = (), argument: str = "include") -> None:
     """Import the modules of all entry points, then load the files; loading a file twice changes nothing.
 
     A Python file is imported under its own name. Its folder is put last on the path, so that worker processes find it.
+    `argument` is the name of the argument that names the files, for errors.
 
     Raises:
         ConfigError: A file is absent, its name is taken by another module, or it fails when it is run.
@@ -46,7 +47,7 @@ def load(files: Sequence[str] | Sequence[Path] = ()) -> None:
         if path.suffix in loaders:
             loaders[path.suffix].load()(path)
         else:
-            module_of(file)
+            module_of(file, argument)
 
 
 @contextlib.contextmanager
@@ -95,7 +96,8 @@ def module_of(file: str | Path, argument: str = "include") -> ModuleType:
     """
     path = Path(file).absolute()
     if not path.is_file():
-        raise ConfigError(f"{argument}: expected a Python file, got {file}, which does not exist")
+        why = "which is a folder" if path.is_dir() else "which does not exist"
+        raise ConfigError(f"{argument}: expected a Python file, got {file}, {why}")
     if path.suffix != ".py" or not path.stem.isidentifier():
         raise ConfigError(f"{argument}: expected a Python file whose name is an identifier, got {file}")
     if str(path.parent) not in sys.path:

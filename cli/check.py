@@ -1,4 +1,4 @@
-"""Compute the scores of a baseline anew, and compare them and their correlations with it."""
+"""Compute the scores of a baseline again, and compare them and their correlations with it."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import Namespace
 
 from ..errors import ConfigError, ZcbenchError
-from ..plugins import load
 from .parser import Parser, add_shared
+from .proxy_file import registered
 from .terminal import show, table
 
 if TYPE_CHECKING:
@@ -49,15 +49,11 @@ def main(parsed: Sequence[Namespace]) -> int:
     torch.set_num_threads(1)
     if not 0 <= given.seed < 2**32:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {given.seed}")
-    known = set(PROXIES)
-    load([given.file])
-    proxies = [PROXIES[name] for name in PROXIES if name not in known]
-    if not proxies:
-        raise ConfigError(
-            f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register"
-        )
+    proxies = [PROXIES[name] for name in registered(given.file)]
     folder = data_folder(given.data)
     space, images = SPACES[given.space](folder), DATASETS[given.dataset](folder)
+    if not 1 <= given.networks <= space.size:
+        raise ConfigError(f"networks: expected 1 to {space.size}, the networks of {space.name}, got {given.networks}")
     indices = space.sample(given.networks, given.seed)
     batch = images.probe_batch(given.batch_size, given.seed)
     x = batch.x.contiguous(memory_format=space.memory_format)

@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 from ..bench.study.config import listed
 from ..errors import ConfigError, ResultsError
 from ..plugins import load
-from .parser import Parser, add_shared
+from .parser import Parser, add_shared, values_of
 from .terminal import show, waiting
 
 #: The rivals without a name: what every proxy has to beat.
@@ -51,7 +51,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     if not folder.is_dir():
         raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
     load(listed(given.include))
-    others = listed(given["with"]) or [name for name in RIVALS if name != given.proxy]
+    others = values_of(given, "with") or [name for name in RIVALS if name != given.proxy]
     found = against(Store(folder), given.proxy, others, space=given.space, dataset=given.dataset)
     if figure:
         figure.write_text(draw(found, given.proxy), "utf-8")

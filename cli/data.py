@@ -43,7 +43,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     else:
         _show(records, folder, given.action == "verify")
     if wrong and not given.json:
-        print("move away what differs and get it anew: `zcbench data list` then says how")
+        print("move away what differs and get it again: `zcbench data list` then says how")
     return 1 if wrong else 0
 
 

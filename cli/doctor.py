@@ -13,6 +13,7 @@ from typing import Literal
 
 from jsonargparse import Namespace
 
+from ..errors import in_words
 from .parser import Parser, add_shared
 from .terminal import show, table, waiting
 
@@ -121,7 +122,7 @@ def _wandb() -> Finding:
     try:
         now = mode()
     except Exception as error:  # whatever it raises, no mirror is made
-        return Finding(name, "absent", f"{known}, {type(error).__name__}: {error}", "use --tracker none")
+        return Finding(name, "absent", f"{known} gives no settings: {in_words(error)}", "use --tracker none")
     if now == "online":
         return Finding(name, "ok", f"{known}, logged in", "runs are mirrored there; --tracker none turns it off")
     if now == "offline":

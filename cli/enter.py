@@ -12,7 +12,8 @@ from jsonargparse import Namespace
 
 from ..bench.study.config import StudyConfig, listed
 from ..errors import AbsentFileError, ConfigError
-from .parser import Parser, add_shared
+from .parser import Parser, add_shared, out_folder, values_of
+from .proxy_file import registered
 from .run import register_programs, report_failures
 from .terminal import show, table, waiting
 
@@ -57,8 +58,9 @@ def main(parsed: Sequence[Namespace]) -> int:
     files = [*([given.file] if given.file else []), *listed(given.program)]
     if not files:
         raise ConfigError("file: expected a Python file that registers a proxy, or --program, got none")
-    boards = chosen(Path(given.to), listed(given.boards))
-    names = _registered(given)
+    out_folder(given.out or ".")
+    boards = chosen(Path(given.to), values_of(given, "boards"))
+    names = [*(registered(given.file) if given.file else []), *register_programs(listed(given.program))]
     with waiting("looking for data files"):
         ready = _ready(given, boards, names, files)
     if _faults(ready[0][1], names):
@@ -90,25 +92,6 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 4 if failed else 0
 
 
-def _registered(given: Namespace) -> list[str]:
-    """Register the proxies of the file and of the programs, and return their names.
-
-    Raises:
-        ConfigError: There are none.
-    """
-    from ..plugins import load
-    from ..proxies import PROXIES
-
-    known = set(PROXIES)
-    load([given.file] if given.file else [])
-    names = [name for name in PROXIES if name not in known] + register_programs(listed(given.program))
-    if not names:
-        raise ConfigError(
-            f"file: expected a file that registers a proxy under a new name, got {given.file}, no @register"
-        )
-    return names
-
-
 def _ready(
     given: Namespace, boards: Sequence[Board], names: Sequence[str], files: Sequence[str]
 ) -> list[tuple[Board, Study]]:
@@ -118,22 +101,25 @@ def _ready(
         ConfigError: There are none.
         ZcbenchError: A file of a board that is asked for by name is absent, or a file is faulty.
     """
-    from ..bench.study.resolve import resolve_recipe
+    from ..bench.study.resolve import absent_sources, resolve_recipe
+    from ..datasets.files.registry import how_to_get
 
     ready: list[tuple[Board, Study]] = []
-    absent: list[tuple[Board, AbsentFileError]] = []
+    absent: list[tuple[str, tuple[str, ...]]] = []
     for board in boards:
         own = {"include": list(files), "workers": given.workers, "data": given.data, "name": board.title}
         try:
             ready.append((board, resolve_recipe(board.recipe, names, out=given.results, **own)))
-        except AbsentFileError as error:
-            if given.boards or len(boards) == 1:
-                raise
-            absent.append((board, error))
-    if not ready:
-        raise ConfigError(f"boards: expected one whose data files are at hand, got none: {absent[0][1]}")
-    for board, why in absent:
-        print(f"zcbench: {board.title} is left out: {why}", file=sys.stderr)
+        except AbsentFileError:
+            absent.append((board.title, absent_sources(board.recipe, given.data)))
+    if not absent:
+        return ready
+    lines = [f"{title} lacks {', '.join(names)}" for title, names in absent]
+    get = how_to_get(dict.fromkeys(name for _, names in absent for name in names))
+    if given.boards or not ready:
+        raise ConfigError(f"boards: expected boards whose data files are at hand: {'; '.join(lines)}: {get}")
+    for line in [f"{len(lines)} of {len(boards)} boards are left out:", *lines, get]:
+        print(f"zcbench: {line}", file=sys.stderr)
     return ready
 
 

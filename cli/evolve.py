@@ -11,8 +11,9 @@ from jsonargparse import Namespace
 
 from ..bench.study.config import listed
 from ..errors import ConfigError
+from ..evolution.engine.config import check_engine
 from ..evolution.study.config import EvolveConfig
-from .parser import ConfigFile, Parser, settings
+from .parser import ConfigFile, Parser, settings, values_of
 from .terminal import show
 
 
@@ -43,12 +44,15 @@ def main(parsed: Sequence[Namespace]) -> int:
         return _explain(parsed[0])
     if parsed[0].figure is not None:
         raise ConfigError("figure: expected --explain PROGRAM beside it; a search draws its best programs by itself")
-    if listed(parsed[0].open):
+    if values_of(parsed[0], "open"):
         return _open(parsed)
+    configs = [settings(EvolveConfig, given) for given in parsed]
+    for config in configs:
+        check_engine(config.engine)  # before torch is loaded, which takes seconds
     from ..evolution.study.search import search
 
     searches = []
-    for config in [settings(EvolveConfig, given) for given in parsed]:
+    for config in configs:
         tables, notes = search(config)
         files = sorted(Path(config.out, "programs").glob("*.json"))
         searches.append({"out": config.out, "programs": [json.loads(file.read_text("utf-8")) for file in files]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import listed
 from ..errors import ConfigError
-from .parser import Parser, add_shared
+from .parser import Parser, add_shared, out_folder, values_of
 from .terminal import waiting
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def arguments(parser: Parser) -> None:
         "--recompute",
         type=int,
         default=0,
-        help="The number of networks of the leaderboard that are scored anew and compared; 0 for none.",
+        help="The number of networks of the leaderboard that are scored again and compared; 0 for none.",
     )
     parser.add_argument("--seed", type=int, default=0, help="The seed that draws the networks of --recompute.")
     parser.add_argument("--workers", type=int, default=1, help="The number of worker processes of --recompute.")
@@ -77,7 +77,9 @@ def arguments(parser: Parser) -> None:
 def main(parsed: Sequence[Namespace]) -> int:
     """Write or verify a leaderboard."""
     (given,) = parsed
-    out = Path(given.out)
+    out = out_folder(given.out)
+    if given.recompute < 0:
+        raise ConfigError(f"recompute: expected 0 or more, got {given.recompute}")
     if given.recompute:
         return _recompute(given, out)
     with waiting("loading"):
@@ -90,7 +92,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         result = f"{len(faults)} faults" if faults else "every number follows from the scores"
         print(f"{out}: {result}", file=sys.stderr)
         return 1 if faults else 0
-    made = write(Path(given.results), out, _entries(given.entries), _beside(given))
+    made = write(Path(given.results), out, _entries(values_of(given, "entries")), _beside(given))
     if given.tracker == "wandb":
         from ..bench.report.tracking import track_leaderboard
 
@@ -99,12 +101,24 @@ def main(parsed: Sequence[Namespace]) -> int:
         print(json.dumps(as_records(made), indent=1, allow_nan=False))
     else:
         for standing in made:
-            count, best = len(standing.rankings), standing.rankings[0]
-            print(f"{standing.board.name}: {count} proxies, first {best.proxy} (tau {best.correlation.tau:.3f})")
+            print(_summary(standing))
     if failed := _failed(made, given.results, out):
         print(failed, file=sys.stderr)
     print(f"page: {out / 'index.html'}", file=sys.stderr)
     return 0
+
+
+def _summary(standing: Standing) -> str:
+    """Return a line on a board: how many proxies were scored, which baselines are beside them, and which is first."""
+    names = dict.fromkeys(ranking.proxy for ranking in standing.rankings)
+    recipe, best = standing.board.recipe, standing.rankings[0]
+    added = [name for name in names if name not in {*recipe.versions, *recipe.aggregates}]
+    scored = len(names) - len(added)
+    beside = f" and {', '.join(added)}, which a run does not score," if added else ""
+    tau = best.correlation.tau
+    first = f"first {best.proxy} (tau {tau:.3f})" if math.isfinite(tau) else "none has a tau"
+    proxies = "1 proxy" if scored == 1 else f"{scored} proxies"
+    return f"{standing.board.name}: {proxies}{beside} ranked, {first}"
 
 
 def _failed(made: Sequence[Standing], results: str, out: Path) -> str:
@@ -122,14 +136,14 @@ def _failed(made: Sequence[Standing], results: str, out: Path) -> str:
     return f"zcbench: {count:,} scores failed and are not ranked: {where}"
 
 
-def _entries(named: list[str] | str) -> list[Path]:
+def _entries(named: Sequence[str]) -> list[Path]:
     """Return the folders of entries.
 
     Raises:
         ConfigError: A folder holds no entry.
     """
     found: list[Path] = []
-    for folder in map(Path, listed(named)):
+    for folder in map(Path, named):
         own = sorted(path.parent for path in [*folder.glob(BOARDS), *folder.glob(f"*/{BOARDS}")])
         if not own:
             raise ConfigError(f"entries: expected a folder that zcbench enter wrote, got {folder}")
@@ -146,7 +160,7 @@ def _beside(given: Namespace) -> Beside:
     from ..bench.report.beside import Beside
     from ..bench.results.published.changes import former, has_scores
 
-    searches, programs = listed(given.searches), listed(given.programs)
+    searches, programs = values_of(given, "searches"), values_of(given, "programs")
     shown = Beside(former=tuple(former(Path(given.since)))) if given.since else Beside()
     if given.since and not has_scores(Path(given.since)):
         print(f"zcbench: since: {given.since} has no scores, so its table is believed as it is", file=sys.stderr)
@@ -162,7 +176,7 @@ def _beside(given: Namespace) -> Beside:
 
 
 def _recompute(given: Namespace, out: Path) -> int:
-    """Score some networks of a leaderboard anew; return 1 if a score regressed, 3 if one is not comparable."""
+    """Score some networks of a leaderboard again; return 1 if a score regressed, 3 if one is not comparable."""
     with waiting("loading torch"):
         from ..bench.results.published.recompute import recompute
         from ..bench.results.regress import exit_status
@@ -173,7 +187,7 @@ def _recompute(given: Namespace, out: Path) -> int:
     ):
         wrong = [finding for finding in findings if finding.outcome != "same"]
         same = len(findings) - len(wrong)
-        print(f"{board.title}: {count} networks anew, {same} of {len(findings)} proxies as published")
+        print(f"{board.title}: {count} networks scored again, {same} of {len(findings)} proxies as published")
         for finding in wrong:
             print(f"{board.title}: {finding.proxy}: {finding.outcome}: {finding.reason}")
         every += findings

@@ -11,8 +11,9 @@ from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace  # type: ignore[attr-defined]
 
-from ..bench.study.config import read_configs, refuse_former, searches, studies
+from ..bench.study.config import listed, read_configs, refuse_former, searches, studies
 from ..errors import ConfigError, one_line
+from .refusals import in_plain_words
 
 T = TypeVar("T")
 
@@ -55,7 +56,8 @@ class Parser(ArgumentParser):
         Raises:
             ConfigError: Always.
         """
-        raise ConfigError(f"{one_line(message)}; see zcbench --help") from None
+        every = (action for parser in (self, *self.commands.values()) for action in parser._actions)
+        raise ConfigError(f"{in_plain_words(one_line(message), every)}; see zcbench --help") from None
 
 
 class ConfigFile(ActionConfigFile):
@@ -226,6 +228,29 @@ def _config_first(arguments: list[str], start: int) -> tuple[list[str], bool]:
     if (count := sum(word.partition("=")[0] == "--include" for word in rest)) > 1:
         raise ConfigError(f"include: expected one list, got {count}: use --include one.py,two.py")
     return [*rest[:start], *(found[0] if found else []), *rest[start:]], bool(found)
+
+
+def out_folder(name: str) -> Path:
+    """Return the folder of `--out`, before anything is computed for it.
+
+    Raises:
+        ConfigError: It is a file.
+    """
+    if (out := Path(name)).exists() and not out.is_dir():
+        raise ConfigError(f"out: expected a folder, got {name}, which is a file")
+    return out
+
+
+def values_of(arguments: Namespace, option: str) -> list[str]:
+    """Return the values of an option that takes a list, whose absence and whose empty list would mean the same.
+
+    Raises:
+        ConfigError: The user has given the option without a value.
+    """
+    values: list[str] = listed(arguments[option])
+    if not values and option in arguments.given:
+        raise ConfigError(f"{option}: expected at least one value, got none: leave --{option} out or name some")
+    return values
 
 
 def settings(kind: type[T], arguments: Namespace, **changes: Any) -> T:

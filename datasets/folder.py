@@ -85,6 +85,6 @@ def _decoded(path: Path, size: int) -> NDArray[np.float32]:
                 ImageOps.exif_transpose(image).convert("RGB"), (size, size), Image.Resampling.BILINEAR
             )
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataFileError(f"images: {path} is no image, or torn ({error}): move it away or get it anew") from None
+        raise DataFileError(f"images: {path} is no image, or torn ({error}): move it away or get it again") from None
     pixels = np.asarray(square, dtype=np.float64) / 255
     return ((pixels - MEAN) / STD).astype(np.float32).transpose(2, 0, 1).copy()

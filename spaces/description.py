@@ -13,7 +13,7 @@ from torch import nn
 
 from ..atomic import write_atomically
 from ..datasets.tasks import TASKS
-from ..errors import ConfigError, one_line
+from ..errors import ConfigError, in_words
 from .space import SPACES
 
 _FACTORY = '''"""{what}"""
@@ -80,7 +80,7 @@ def read(path: Path) -> Description:
     try:
         document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{expected} ({one_line(str(error))[:80]})") from None
+        raise ConfigError(f"{expected} ({in_words(error)})") from None
     names = ("space", "architecture", "task")
     if not isinstance(document, dict) or not all(isinstance(document.get(name), str) for name in names):
         raise ConfigError(expected)

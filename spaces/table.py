@@ -44,7 +44,7 @@ def reading(path: Path, form: str) -> Iterator[None]:
         raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError, csv.Error) as error:
         raise DataFileError(
-            f"data file {path} is torn or not {form} ({one_line(str(error))[:100]}): get it anew"
+            f"data file {path} is torn or not {form} ({one_line(str(error))[:100]}): get it again"
         ) from None
 
 
@@ -83,7 +83,7 @@ def read_csv(
             except (LookupError, TypeError, ValueError) as error:
                 reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
                 raise DataFileError(
-                    f"data file {path}, line {rows.line_num}: {reason}; the file is torn: get it anew"
+                    f"data file {path}, line {rows.line_num}: {reason}; the file is torn: get it again"
                 ) from None
 
 
@@ -113,7 +113,7 @@ def by_index(path: Path, rows: Iterable[tuple[int, float]], size: int) -> NDArra
         values[index] = accuracy
     if missing := int(np.isnan(values).sum()):
         raise DataFileError(
-            f"data file {path}: {missing} of {size} networks are missing; the file is torn: get it anew"
+            f"data file {path}: {missing} of {size} networks are missing; the file is torn: get it again"
         )
     return values
 
@@ -152,7 +152,7 @@ def table(
             raise DataFileError(f"data file {path}: {architecture[:80]} occurs twice")
         found[architecture] = tuple(accuracies)
     if not found:
-        raise DataFileError(f"data file {path} lists no networks: get it anew")
+        raise DataFileError(f"data file {path} lists no networks: get it again")
     values = np.asarray(list(found.values()), dtype=np.float64).reshape(len(found), len(names))
     return Table(path, tuple(found), {name: values[:, i].copy() for i, name in enumerate(names)})
 

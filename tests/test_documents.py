@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 import shutil
@@ -180,7 +181,12 @@ def test_the_numbers_of_the_readme_are_so() -> None:
     assert f"of {values[:, 0].sum():,} reference values" in text
     assert f"{(values[:, 0] * values[:, 1]).sum()} are in float64" in text
     differ = sum(int(row[4]) for row in rows if row[1].strip() == "eznas_a" and "float64" in row[3])
-    assert f"but for the {differ} of `eznas_a`" in text
+    assert f"except the {differ} of `eznas_a`" in text
+    overview = (ROOT / "docs/board/overview.csv").read_text("utf-8").splitlines()
+    board = {row["proxy"] for row in csv.DictReader(overview)}
+    known, combined = len(board & set(PROXIES)), len(board & set(AGGREGATES))
+    assert board - set(PROXIES) - set(AGGREGATES) == {"random"}
+    assert f"ranks {known} of the proxies, {combined} of the aggregates, and random scores on 7 boards" in text
 
 
 def test_the_glossary_is_in_order_and_says_everything_once() -> None:

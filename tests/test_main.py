@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -70,3 +71,9 @@ def test_no_color_and_pipes_are_respected(command: list[str]) -> None:
     assert plain
     assert "\x1b" not in plain  # a pipe gets text alone
     assert not COLOUR.search(shown(FORCE_COLOR="1", NO_COLOR="1"))
+
+
+def test_a_closed_stream_ends_no_command() -> None:
+    """Before, a command whose standard error was closed ended with status 1 and no word."""
+    command = f"exec {shlex.quote(sys.executable)} -m zcbench compare snip --results nowhere 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False, capture_output=True).returncode == 2

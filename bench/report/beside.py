@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words
 from ..results.published.changes import Change, Row, changes, of_standings
 from ..results.standing import Standing
 from .numbers import null_if_not_finite
@@ -154,8 +154,8 @@ def read(folder: Path) -> Beside:
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ResultsError(
-            f"leaderboard {path}: expected what zcbench leaderboard wrote ({type(error).__name__}: "
-            f"{one_line(str(error))[:80]}): delete it and name --since, --searches and --programs again"
+            f"leaderboard {path}: expected what zcbench leaderboard wrote ({in_words(error)}): "
+            "delete it and name --since, --searches and --programs again"
         ) from None
 
 

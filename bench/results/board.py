@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words, one_line
 from ..scoring.store import Store
 from ..study.recipe import Recipe, Work, from_document, without_nan
 
@@ -77,8 +77,8 @@ def from_record(record: Mapping[str, Any], where: str) -> Board:
         return Board(title, record.get("name") or _name(recipe), recipe, sizes, environments, superseded)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ResultsError(
-            f"{where} is no record of a run that this zcbench reads ({type(error).__name__}: "
-            f"{one_line(str(error))[:80]}): delete it and run the study again; scores are kept"
+            f"{where} is no record of a run that this zcbench reads ({in_words(error)}): "
+            "delete it and run the study again; scores are kept"
         ) from None
 
 
@@ -121,7 +121,7 @@ def read_record(path: Path) -> Board:
             raise ValueError("no regular file")
         record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ResultsError(f"record {path} is torn ({one_line(str(error))[:80]}): delete it") from None
+        raise ResultsError(f"record {path} is torn ({in_words(error)}): delete it") from None
     return from_record(record, f"record {path}")
 
 

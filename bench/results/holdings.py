@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ...errors import ConfigError, ResultsError, one_line
+from ...errors import ConfigError, ResultsError, in_words
 from ...progress import Progress
 from ..scoring.parts import COLUMNS, JOINED_ROWS, KEY, SCHEMA, check, check_all, is_part, memory_named, write
 from ..scoring.questions import FAILED, check_cells, connected, table_of, text
@@ -123,7 +123,7 @@ def _fault(store: Store, part: Path) -> str:
     except FileNotFoundError:
         return ""
     except (pa.ArrowException, OSError, ValueError) as error:
-        return f"results part {part} cannot be read ({one_line(str(error))[:80]}): delete it and run again"
+        return f"results part {part} cannot be read ({in_words(error)}): delete it and run again"
     return ""
 
 

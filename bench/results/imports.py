@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words
 from ...progress import Progress
 from ..scoring.parts import COLUMNS, SCHEMA, check_all, check_size, joined, memory_named, write
 from ..scoring.questions import check_cells, connected
@@ -101,7 +101,7 @@ def _read(file: Path) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise ResultsError(
             f"results import: expected a Parquet file of zcbench results export, or a leaderboard, got {file} "
-            f"({one_line(str(error))[:80]})"
+            f"({in_words(error)})"
         ) from None
     # pandas writes a value that is no number as an empty cell.
     filled = [pc.fill_null(rows[name], math.nan) if _is_float(rows[name]) else rows[name] for name in COLUMNS]
@@ -113,7 +113,7 @@ def _read(file: Path) -> pa.Table:
     try:
         table = pa.table(filled, names=COLUMNS).cast(SCHEMA)
     except (pa.ArrowException, ValueError) as error:
-        raise ResultsError(f"results import: {file} has other columns ({one_line(str(error))[:80]})") from None
+        raise ResultsError(f"results import: {file} has other columns ({in_words(error)})") from None
     _possible(table, file)
     return table
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ...atomic import write_atomically
 from ...environment import device_class, environment
-from ...errors import BaselineError, one_line
+from ...errors import BaselineError, in_words, kind_of
 from ..stats.bootstrap import interval, resamples
 from ..stats.coefficients import spearman
 from ..stats.correlation import correlate_seeds
@@ -145,7 +145,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
             "--config STUDY"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise BaselineError(f"baseline: {path} is torn or not JSON ({one_line(str(error))[:80]}): restore it") from None
+        raise BaselineError(f"baseline: {path} is torn or not JSON ({in_words(error)}): restore it") from None
     try:
         if type(document["format"]) is not int or document["format"] > FORMAT:
             raise BaselineError(
@@ -159,13 +159,12 @@ def read_baseline(path: Path) -> dict[str, Any]:
                 raise ValueError(f"expected {count} scores of {score['proxy']}")
             np.asarray(score["values"], dtype=np.float64)
         if not isinstance(document["config"], dict):
-            raise ValueError(f"expected settings by name as config, got {type(document['config']).__name__}")
+            raise ValueError(f"expected settings by name as config, got {kind_of(document['config'])}")
         if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
     except (LookupError, TypeError, ValueError) as error:
         raise BaselineError(
-            f"baseline: {path} is no baseline ({type(error).__name__}: {one_line(str(error))[:80]}): make it anew with "
-            "--update"
+            f"baseline: {path} is no baseline ({in_words(error)}): make it again with --update"
         ) from None
     return cast("dict[str, Any]", document)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ...atomic import write_atomically
 from ...environment import torch_release
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words, kind_of
 from .parts import COLUMNS, JOINED_ROWS, LONGEST_TEXT, SCHEMA, TEXTS, check_size, is_part, joined, memory_named, write
 
 #: The format before this one.
@@ -77,9 +77,9 @@ def _record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text("utf-8"))
         if not isinstance(record, dict):
-            raise ValueError(f"expected names and values, got {type(record).__name__}")
+            raise ValueError(f"expected names and values, got {kind_of(record)}")
     except (OSError, ValueError, RecursionError) as error:
-        raise ResultsError(f"record {path} is torn ({one_line(str(error))[:80]}): delete it") from None
+        raise ResultsError(f"record {path} is torn ({in_words(error)}): delete it") from None
     return record
 
 
@@ -127,9 +127,7 @@ def _tables(part: Path, cpu: str, torch: str) -> Iterator[pa.Table]:
         except MemoryError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise ResultsError(
-                f"results part {part} is torn ({one_line(str(error))[:80]}): delete it and run again"
-            ) from None
+            raise ResultsError(f"results part {part} is torn ({in_words(error)}): delete it and run again") from None
 
 
 def _with_machine(table: pa.Table, cpu: str, torch: str, written: int) -> pa.Table:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...atomic import write_atomically
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words, one_line
 
 #: Version of the format; it goes up when older versions of zcbench cannot read new files.
 FORMAT = 2
@@ -293,4 +293,4 @@ def _too_large(part: Path, got: str) -> ResultsError:
 
 
 def _short(error: Exception) -> str:
-    return one_line(str(error))[:80]
+    return in_words(error)

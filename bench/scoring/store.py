@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...atomic import write_atomically
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words
 from ..study.recipe import Recipe, Work
 from .migration import FORMER, migrate, strays
 from .parts import FORMAT, check_all, is_part, place
@@ -50,8 +50,7 @@ class Store:
                 self.format = int(json.loads(manifest.read_text("utf-8-sig"))["format"])
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
                 raise ResultsError(
-                    f"results {manifest} is torn ({one_line(str(error))}): restore it; its content is "
-                    f'{{"format": {FORMAT}}}'
+                    f'results {manifest} is torn ({in_words(error)}): restore it; its content is {{"format": {FORMAT}}}'
                 ) from None
             if not FORMER <= self.format <= FORMAT:
                 raise ResultsError(
@@ -60,7 +59,7 @@ class Store:
                 )
         elif holds:
             raise ResultsError(
-                f"out: {folder} holds files but no {_MANIFEST}, so it is no results folder: choose another"
+                f"results {folder} hold files but no {_MANIFEST}, so they are no results folder: choose another"
             )
 
     def create(self) -> None:

@@ -27,8 +27,14 @@ SHARES = tuple(percent / 100 for percent in range(1, 101))
 
 def size(n: int, share: float) -> int:
     """Return how many of n networks a share is: rounded up, at least one."""
+    return int(sizes_of(np.array([n], dtype=np.float64), share)[0])
+
+
+def sizes_of(counts: Vector, share: float) -> Vector:
+    """Return how many of each count of networks `(columns,)` a share is: rounded up, at least one."""
     # 0.07 * 100 is a little more than 7 and means 7.
-    return max(1, math.ceil(share * n - 1e-9))
+    found: Vector = np.maximum(1, np.ceil(share * counts - 1e-9))
+    return found
 
 
 def top(values: Vector, share: float = 0.1) -> NDArray[np.intp]:
@@ -48,12 +54,11 @@ def among_top(leading: Vector, scores: Vector, truth: Vector, weights: Small, sh
         weights: `(n, resamples)`, from `by_network`.
         share: Share of the networks.
     """
-    totals = weights.sum(0, dtype=np.float64)
-    sizes = np.maximum(1, np.ceil(share * totals - 1e-9))
-    shares, _ = inside(leading, sizes, weights)
+    tops = sizes_of(weights.sum(0, dtype=np.float64), share)
+    shares, _ = inside(leading, tops, weights)
     rows = np.flatnonzero(shares.any(1))
     found = bootstrap(scores[rows], truth[rows], shares[rows])
-    return np.where(sizes >= FEWEST, found, np.nan)
+    return np.where(tops >= FEWEST, found, np.nan)
 
 
 def inside(values: Vector, sizes: Vector, weights: Small | None = None) -> tuple[Small, Vector]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
-from ...errors import ConfigError, one_line
+from ...errors import ConfigError, in_words, one_line
 from .plain_yaml import read_yaml
 
 T = TypeVar("T")
@@ -134,13 +134,13 @@ def read_configs(path: Path) -> list[str]:
     try:
         document: Any = read_yaml(path.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        first = str(error).splitlines()[0]
         raise ConfigError(
-            f"config: cannot read {path} ({first}): expected a YAML file, see `zcbench list studies`"
+            f"config: cannot read {path} ({in_words(error)}): expected a YAML file, see `zcbench list studies`"
         ) from None
     found = document.get("version") if isinstance(document, dict) else None
     if type(found) is not int or found != CONFIG_VERSION:
-        raise ConfigError(f"config: {path} has version {found}, expected `version: {CONFIG_VERSION}` at its top")
+        has = "no version" if found is None else f"version {found}"
+        raise ConfigError(f"config: {path} has {has}, expected `version: {CONFIG_VERSION}` at its top")
     refuse_former(document)
     if "config" in document:
         raise ConfigError(f"config: {path} names another configuration: expected settings alone")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words
 
 #: Identity of a score: scores with equal keys have equal values. Its parts are the first columns of a row of the store.
 Key = tuple[Any, ...]
@@ -174,7 +174,7 @@ def from_document(document: Mapping[str, Any], where: str) -> Recipe:
             return recipe
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ResultsError(
-            f"{where} has no recipe that this zcbench reads ({type(error).__name__}: {one_line(str(error))[:80]}): run "
+            f"{where} has no recipe that this zcbench reads ({in_words(error)}): run "
             "the study again; stored scores are not computed again"
         ) from None
     raise ResultsError(f"{where} has no networks: run the study again")

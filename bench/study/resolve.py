@@ -18,7 +18,7 @@ from ...datasets import Images, ProbeBatch, data_folder
 from ...datasets.datamodule import images_of
 from ...engine import on_gpu
 from ...environment import device_class, device_text, torch_release
-from ...errors import ConfigError
+from ...errors import AbsentFileError, ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES, Proxy
 from ...proxies.aggregate import Aggregate, split
@@ -222,6 +222,26 @@ def resolve_recipe(recipe: Recipe, proxies: Sequence[str], **settings: Any) -> S
                 "get the same files"
             )
     return study
+
+
+def absent_sources(recipe: Recipe, data: str | None) -> tuple[str, ...]:
+    """Return the names of the data sources of which a recipe needs a file that is absent.
+
+    Raises:
+        ZcbenchError: A file is faulty.
+    """
+    folder = data_folder(data)
+    found: dict[str, None] = {}
+    for read in (
+        lambda: SPACES[recipe.space](folder).size,
+        lambda: SPACES[recipe.space](folder).truth(*recipe.truth.split("/", 1)),
+        lambda: images_of(recipe.dataset, "", {}, folder).probe_batch(1, 0),
+    ):
+        try:
+            read()
+        except AbsentFileError as error:
+            found |= dict.fromkeys(error.sources)
+    return tuple(found)
 
 
 def work_items(proxies: Sequence[Proxy], batch_sizes: Sequence[int], seeds: Sequence[int]) -> tuple[Work, ...]:

@@ -192,7 +192,7 @@ def _print(given: Namespace, ranked: Ranked, batch: ProbeBatch) -> None:
         print(ranked.table.to_csv(), end="")
     else:
         shown = table(
-            "network", "params", "MACs", *ranked.proxies, "s", "rank", title=_title(ranked, batch), dense=True
+            "network", "params", "MACs", *ranked.proxies, "s", "mean rank", title=_title(ranked, batch), dense=True
         )
         for row in ranked.cells():
             shown.add_row(*map(escape, row))

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -151,8 +152,17 @@ def find(name: str, folder: Path, file: str | None = None) -> Path:
     path = _root(source, folder) / (file or source.files[0].path)
     if not path.is_file():
         elsewhere = f", or set {VARIABLE} to a folder that has it" if source.package is None else ""
-        raise AbsentFileError(f"data file {path} is absent: {source.get}{elsewhere}")
+        raise AbsentFileError(f"data file {path} is absent: {source.get}{elsewhere}", name)
     return path
+
+
+def how_to_get(names: Iterable[str]) -> str:
+    """Return in one line how to get the files of some sources: the commands, and the names of what no command gets."""
+    ways = {name: sources()[name].get.partition(" (")[0] for name in names}
+    commands = [way for way in ways.values() if way.startswith("zcbench data get ")]
+    by_hand = [name for name, way in ways.items() if way not in commands]
+    hand = [f"by hand {', '.join(by_hand)}, as zcbench data list says"] if by_hand else []
+    return f"set {VARIABLE} to a folder that has the files, or get them: {'; '.join([*commands, *hand])}"
 
 
 def _root(source: Source, folder: Path) -> Path:
@@ -161,5 +171,7 @@ def _root(source: Source, folder: Path) -> Path:
     # This finds the folder of the package and runs none of its code.
     spec = importlib.util.find_spec(source.package)
     if spec is None or not spec.submodule_search_locations:
-        raise AbsentFileError(f"package {source.package}, which contains {source.what}, is not installed: {source.get}")
+        raise AbsentFileError(
+            f"package {source.package}, which contains {source.what}, is not installed: {source.get}", source.name
+        )
     return Path(spec.submodule_search_locations[0])

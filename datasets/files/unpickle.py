@@ -463,12 +463,12 @@ def unpickle(path: Path, allowed: Allowed) -> Any:
             return _Machine(_content(path), allowed).load()
     except _ForbiddenError as error:
         raise DataFileError(
-            f"data file {path} asks to run {error}, which no data file needs: nothing was run; get it anew"
+            f"data file {path} asks to run {error}, which no data file needs: nothing was run; get it again"
         ) from None
     except OSError as error:
         raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
     except Exception as error:  # a torn pickle can raise almost any error
         kind = type(error).__name__
         raise DataFileError(
-            f"data file {path} is torn or not a pickle ({one_line(f'{kind}: {error}')[:200]}): get it anew"
+            f"data file {path} is torn or not a pickle ({one_line(f'{kind}: {error}')[:200]}): get it again"
         ) from None

@@ -58,7 +58,7 @@ def _robot(task: str, folder: Path) -> NDArray[np.float64]:
     path = find("nb201-robot", folder, f"tables/nb201/nb2_{_ROBOT[task]}_test_accuracy.p")
     found = _unpickled(path, RECORDS, list, "a list of accuracies")
     if len(found) != SIZE:
-        raise DataFileError(f"data file {path}: expected {SIZE} accuracies, got {len(found)}; get it anew")
+        raise DataFileError(f"data file {path}: expected {SIZE} accuracies, got {len(found)}; get it again")
     return _values(path, enumerate(found), int, number)
 
 

@@ -139,7 +139,7 @@ def test_data_verify_names_each_fault(
     assert main(["data", "verify"]) == 1
     shown = capsys.readouterr().out.splitlines()
     assert f"{small.absolute() / 'small.csv'} {fault}" in shown
-    assert "get it anew" in shown[-1]
+    assert "get it again" in shown[-1]
 
 
 def test_what_is_partial_or_cannot_be_verified_is_no_fault(small: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,4 +86,4 @@ def test_a_broken_mirror_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zcbench.bench.report.tracking.mode", broken)
     finding = doctor._wandb()
     assert (finding.state, finding.do) == ("absent", "use --tracker none")
-    assert "OSError: no settings" in finding.what
+    assert "gives no settings: no settings" in finding.what

@@ -94,8 +94,9 @@ def test_absent_data_is_said_before_anything_is_scored(
     _beside_one_without_images(board, alone=True)
     Path("absent.py").write_text(PROXY)
     line = refused(["enter", "absent.py", "--to", "board"])
-    assert "boards: expected one whose data files are at hand, got none: data file " in line
-    assert "data_batch_1 is absent: zcbench data get cifar10" in line
+    assert "expected boards whose data files are at hand: nb201-cifar10-samples v2 lacks cifar10; nb201" in line
+    assert "lacks cifar100: set ZCBENCH_DATA to a folder that has the files, or get them: " in line
+    assert line.endswith("zcbench data get cifar10; zcbench data get cifar100")
 
 
 def test_a_board_without_data_is_left_out(
@@ -108,7 +109,9 @@ def test_a_board_without_data_is_left_out(
     Path("left_out.py").write_text(PROXY)
     assert main(["enter", "left_out.py", "--to", "board"]) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert [line.partition("is left out: data file")[1] != "" for line in lines] == [True, True]
+    assert lines[0] == "zcbench: 2 of 3 boards are left out:"
+    assert [line.rpartition(" v2 lacks ")[2] for line in lines[1:3]] == ["cifar10", "cifar100"]
+    assert lines[3].startswith("zcbench: set ZCBENCH_DATA to a folder that has the files, or get them: ")
     assert checked == ["cifar10-samples"]
 
 
@@ -146,7 +149,7 @@ def test_an_entry_of_other_networks_is_refused(board: Path, capsys: pytest.Captu
         (["enter", "entered.py", "--to", "nowhere"], "expected a leaderboard in nowhere, got none"),
         (
             ["enter", "entered.py", "--to", "board", "--boards", "x"],
-            "board: expected one of nb201-cifar10-samples",
+            "boards: expected one of nb201-cifar10-samples",
         ),
         (["enter", "empty.py", "--to", "board"], "got empty.py, no @register"),
         (
@@ -167,7 +170,7 @@ def test_mistakes_are_one_line(
 
 def test_a_board_is_scored_anew(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", "--out", str(board), "--recompute", "3"]) == 0
-    assert "3 networks anew, 2 of 2 proxies as published" in capsys.readouterr().out
+    assert "3 networks scored again, 2 of 2 proxies as published" in capsys.readouterr().out
     ((_, count, findings),) = recompute(board, 4, seed=1)
     assert count == 4
     assert {(f.proxy, f.outcome) for f in findings} == {("naswot", "same"), ("params", "same")}

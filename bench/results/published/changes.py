@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ....errors import ResultsError, one_line
+from ....errors import ResultsError, in_words
 from ....progress import Progress
 from ..standing import Standing, ranked
 from .sources import BOARDS, read_leaderboard
@@ -116,8 +116,7 @@ def former(folder: Path) -> list[Row]:
         rows = [_row(record) for record in records]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
         raise ResultsError(
-            f"since: {path} is torn or was changed ({type(error).__name__}: {one_line(str(error))[:80]}): make that "
-            "leaderboard again from its scores"
+            f"since: {path} is torn or was changed ({in_words(error)}): make that leaderboard again from its scores"
         ) from None
     if has_scores(folder):
         _follows(rows, folder)

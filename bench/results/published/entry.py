@@ -26,7 +26,7 @@ def chosen(folder: Path, names: Sequence[str]) -> list[Board]:
     known = published(folder)
     for name in names:
         if not any(_is(board, name) for board in known):
-            raise ConfigError(f"board: expected one of {', '.join(_short(board) for board in known)}, got {name}")
+            raise ConfigError(f"boards: expected one of {', '.join(_short(board) for board in known)}, got {name}")
     return [board for board in known if not names or any(_is(board, name) for name in names)]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....atomic import write_atomically
-from ....errors import ResultsError, one_line
+from ....errors import ResultsError, in_words
 from ...scoring.parts import COLUMNS, KEY
 from ...scoring.questions import rows_in
 from ...scoring.store import Store
@@ -56,8 +56,7 @@ def published(folder: Path) -> list[Board]:
         rows = pq.read_table(folder / SCORES).to_pandas()
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise ResultsError(
-            f"out: expected a leaderboard in {folder}, got none or a torn one ({one_line(str(error))[:80]}): make it "
-            "again"
+            f"expected a leaderboard in {folder}, got none or a torn one ({in_words(error)}): make it again"
         ) from None
     if not isinstance(documents, list) or not documents:
         raise ResultsError(f"leaderboard {folder / BOARDS}: expected a list of boards: make it again")

@@ -15,29 +15,13 @@ import pytest
 import zcbench
 from zcbench.bench.results.holdings import export, faults
 from zcbench.bench.results.imports import take
-from zcbench.bench.scoring.parts import KEY, Row
+from zcbench.bench.scoring.parts import KEY
 from zcbench.bench.scoring.store import Store
 from zcbench.errors import ResultsError
 
+from ...rows import ROW
+
 BOARD = Path(zcbench.__file__).parent / "docs" / "board"
-ROW = Row(
-    space="nb201",
-    architecture="|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|",
-    dataset="cifar10",
-    batch_hash="0123456789abcdef",
-    batch_size=16,
-    seed=0,
-    proxy="snip",
-    version=1,
-    protocol="N=5",
-    device="cpu AVX2",
-    torch="2.13.0",
-    value=1.5,
-    status="ok",
-    message="",
-    wall_s=0.25,
-    peak_mib=float("nan"),
-)
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ def test_infinities_are_kept(studied: Pair, tmp_path: Path) -> None:
         ("[]", "no baseline"),
         ('{"format": 2}', "has format 2, this zcbench reads up to 1"),
         ('{"format": "1"}', "has format 1, this zcbench reads up to 1|no baseline"),
-        ('{"format": 1}', r"no baseline \(KeyError"),
+        ('{"format": 1}', r"no baseline \(\w+ is missing"),
     ],
 )
 def test_bad_baselines_are_one_line(
@@ -244,7 +244,7 @@ def test_baselines_that_lost_something(baseline: dict[str, Any], tmp_path: Path,
         case "setting":
             baseline["config"]["colour"] = "red"
     (tmp_path / "b.json").write_text(json.dumps(baseline))
-    with pytest.raises(BaselineError, match=r"no baseline \(ValueError"):
+    with pytest.raises(BaselineError, match=r"no baseline \("):
         read_baseline(tmp_path / "b.json")
 
 

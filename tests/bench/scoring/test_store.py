@@ -26,24 +26,8 @@ from zcbench.bench.scoring.writer import Writer
 from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.errors import IncompleteError, ResultsError
 
-ROW = Row(
-    space="nb201",
-    architecture="|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|",
-    dataset="cifar10",
-    batch_hash="0123456789abcdef",
-    batch_size=16,
-    seed=0,
-    proxy="snip",
-    version=1,
-    protocol="N=5",
-    device="cpu AVX2",
-    torch="2.13.0",
-    value=1.5,
-    status="ok",
-    message="",
-    wall_s=0.25,
-    peak_mib=float("nan"),
-)
+from ...rows import ROW
+
 VALUES = [0.1 + 0.2, -0.0, 5e-324, -1.7976931348623157e308, float("nan"), float("inf"), float("-inf")]
 
 # Every add is acknowledged on standard output, so that the parent knows what must not be lost.

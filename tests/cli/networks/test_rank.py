@@ -92,6 +92,7 @@ def test_the_functions_of_a_file_are_ranked(capsys: Output) -> None:
     assert main(["rank", "my_ranked.py"]) == 0
     table = capsys.readouterr().out
     assert "n/a" in table
+    assert " s mean rank" in table  # the column was called rank, and holds 1.50
     assert "naswot: not_applicable: the network lacks a ReLU (smooth)" in table
     assert main(["rank", "my_ranked.py", "--format", "csv", "--proxies", "snip,vote"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

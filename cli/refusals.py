@@ -1,0 +1,64 @@
+"""What the parser says of wrong arguments, in the words of this house: the option, what was expected, and what came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+#: The kinds of values in words, for one and for several.
+_KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text", dict: "names with values"}
+#: How the messages of jsonargparse say which value came.
+_GOT = (r"Given value: (.*)$", r"Got value: (.*)$", r"Unable to load config ['\"](.*?)['\"]")
+#: Most characters of a value that are shown.
+_LONGEST = 80
+
+
+def in_plain_words(message: str, actions: Iterator[Any]) -> str:
+    """Return a message of jsonargparse or argparse, of one line, without the names of Python.
+
+    Args:
+        message: The message.
+        actions: The arguments of the command.
+    """
+    if key := re.match(r'Parser key "([^"]+)": ', message):
+        name, got = key[1], next(filter(None, (re.search(pattern, message) for pattern in _GOT)), None)
+        kinds = [getattr(action, "_typehint", None) for action in actions if action.dest == name]
+        if got and (expected := _kind(kinds[0]) if kinds and kinds[0] else _told(message)):
+            return f"{name}: expected {expected}, got {'null' if got[1] == 'None' else got[1][:_LONGEST] or 'nothing'}"
+    if choice := re.match(r"argument (?:--)?(\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)$", message):
+        return f"{choice[1].lower()}: expected {choice[3].replace(chr(39), '')}, got {choice[2]}"
+    if needed := re.match(r"the following arguments are required: (.*)$", message):
+        names = [name.rpartition(".")[2] for name in needed[1].split(", ")]
+        options = {action.dest: action.option_strings for action in actions}
+        return f"expected {' and '.join((options.get(name) or [name.upper()])[0] for name in names)}, got none"
+    if unknown := re.match(r"(?:unrecognized arguments: |Subcommand '\S+' does not accept option )(.*)$", message):
+        return f"unknown arguments: {unknown[1].strip(chr(39))}"
+    return message
+
+
+def _kind(hint: Any) -> str:
+    """Return a type in words; nothing if there are none for it."""
+    if hint in _KINDS:
+        word = _KINDS[hint]
+        return word if hint in {bool, dict} else f"a {word}"
+    if get_origin(hint) is Literal:
+        *others, last = map(str, get_args(hint))
+        return f"{', '.join(others)} or {last}" if others else last
+    if get_origin(hint) is dict:
+        return _KINDS[dict]
+    if get_origin(hint) is list:
+        inner = _KINDS.get(get_args(hint)[0])
+        return f"a list of {inner}s" if inner else "a list of settings by name"
+    if get_origin(hint) in {Union, UnionType}:
+        return " or ".join(filter(None, map(_kind, (kind for kind in get_args(hint) if kind is not NoneType))))
+    return "settings by name"
+
+
+def _told(message: str) -> str:
+    """Return what a message says that it expected, in words; nothing if there are none for it."""
+    if "Unable to load config" in message:
+        return "settings by name"
+    found = re.search(r"Expected an? <class '(\w+)'>", message)
+    return next((_kind(kind) for kind in _KINDS if found and kind.__name__ == found[1]), "")
