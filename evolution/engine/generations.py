@@ -19,7 +19,7 @@ import numpy as np
 from deap import base, tools
 
 from ...atomic import write_atomically
-from ...errors import ConfigError, ResultsError, one_line
+from ...errors import ConfigError, ResultsError, in_words
 from ...progress import Progress
 from ..language.programs import Program
 from .config import EngineConfig
@@ -377,7 +377,7 @@ def last_state(folder: Path, recipe: dict[str, Any]) -> State:
         }
         state = State(document["generation"], rng, **lists, records=records)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ResultsError(f"state {path} is torn ({one_line(str(error))[:80]}): delete it to start again") from None
+        raise ResultsError(f"state {path} is torn ({in_words(error)}): delete it to start again") from None
     wanted = json.loads(json.dumps(recipe))
     differing = sorted(key for key in wanted if wanted[key] != found.get(key))
     if differing:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...bench.report.beside import Reached, Search
-from ...errors import ResultsError, one_line
+from ...errors import ResultsError, in_words
 from .outcome import mean
 
 #: Largest number of points of a curve.
@@ -36,7 +36,7 @@ def read(folder: Path) -> Search:
         return _search(document, rows)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ResultsError(
-            f"searches: {folder} is torn or of another zcbench ({type(error).__name__}: {one_line(str(error))[:80]}): "
+            f"searches: {folder} is torn or of another zcbench ({in_words(error)}): "
             "search again with the same command; scores are kept"
         ) from None
 

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from ...atomic import write_atomically
-from ...errors import ProgramError, one_line
+from ...errors import ProgramError, in_words
 from ...proxies import AGGREGATES, PROXIES
 from ...proxies.aggregate import Aggregate
 from ...proxies.registry import Proxy, reads
@@ -202,10 +202,7 @@ def read(path: Path) -> Found:
     except ProgramError as error:
         raise ProgramError(f"program {path}: {error}") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ProgramError(
-            f"program {path}: expected a file that `zcbench evolve` wrote, got {type(error).__name__} "
-            f"({one_line(str(error))[:120]})"
-        ) from None
+        raise ProgramError(f"program {path}: expected a file that `zcbench evolve` wrote ({in_words(error)})") from None
     return found
 
 

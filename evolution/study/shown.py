@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...bench.report.beside import Program as Shown
-from ...errors import ProgramError
+from ...errors import ProgramError, in_words
 from ..data.layers import COLUMNS
 from ..engine.pools import CONSTANTS
 from ..language import layers
@@ -83,7 +83,9 @@ def _opening(path: Path, record: Mapping[str, Any]) -> tuple[str, tuple[float, f
         what = f"{int(record['n'])} sealed networks of {record['space']} on {record['dataset']}, {record['date']}"
         return what, (float(record["tau"]), float(record["tau_low"]), float(record["tau_high"]))
     except (LookupError, TypeError, ValueError) as error:
-        raise ProgramError(f"program {path}: expected openings that zcbench evolve --open wrote ({error})") from None
+        raise ProgramError(
+            f"program {path}: expected openings that zcbench evolve --open wrote ({in_words(error)})"
+        ) from None
 
 
 def operations(program: Program, known: Mapping[str, Primitive]) -> dict[str, str]:

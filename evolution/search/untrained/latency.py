@@ -12,7 +12,7 @@ import torch
 
 from ....atomic import write_atomically
 from ....datasets.tasks import Task
-from ....errors import ConfigError, DataFileError, ResultsError, one_line
+from ....errors import ConfigError, DataFileError, ResultsError, in_words
 from ....spaces import Space
 
 #: The name of the size: milliseconds of one forward pass with one image on one thread.
@@ -83,7 +83,7 @@ def _read(path: Path) -> dict[str, float]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DataFileError(f"latencies {path}: expected JSON ({one_line(str(error))[:80]})") from None
+        raise DataFileError(f"latencies {path}: expected JSON ({in_words(error)})") from None
     if not isinstance(found, dict) or not all(type(ms) in {int, float} and 0 < ms < math.inf for ms in found.values()):
         raise DataFileError(f"latencies {path}: expected milliseconds above 0 by the text of the network")
     return {network: float(ms) for network, ms in found.items()}

@@ -81,3 +81,7 @@ HEAD = "| a | b |\n| --- | --: |\n"
 def test_a_cell_is_one_line_and_its_bars_end_no_cell() -> None:
     assert markdown(HEAD, [("x|y", 1), ("two\n lines", "")]) == HEAD + "| x\\|y | 1 |\n| two lines |  |\n"
     assert markdown(HEAD, []) == HEAD
+
+
+def test_a_long_table_may_have_fewer_digits() -> None:
+    assert as_csv([{"n": 200, "tau": 2 / 3, "of": "=1"}], 6) == "n,tau,of\n200,0.666667,'=1\n"
