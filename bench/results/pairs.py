@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..stats.coefficients import mean_over_seeds, over_seeds, rho_and_tau
 from ..stats.ranks import Matrix, Vector
 from ..stats.significance import Difference, differences
-from ..stats.top import choose
+from ..stats.top import FEWEST, choose
 from .board import Board
 from .panel import Measured, Panel, Sample, common_seeds, in_threads, measure
 from .ranking import CHOSEN
@@ -227,7 +227,7 @@ class Transferred:
 
 
 def across(boards: Sequence[tuple[Board, Sample]]) -> tuple[list[tuple[Board, Agreed]], list[Transferred]]:
-    """Compare boards that share space, networks, protocol and device.
+    """Compare boards of one space, protocol and device on the networks that both have, if these are `FEWEST` or more.
 
     Compared are the scores of one proxy on two data sets, and two accuracies of the same networks. The networks that a
     proxy chooses on one data set are measured by the accuracies on another data set (Shu et al., NeurIPS 2022: HNAS).
@@ -238,15 +238,19 @@ def across(boards: Sequence[tuple[Board, Sample]]) -> tuple[list[tuple[Board, Ag
     groups: dict[tuple[Any, ...], list[tuple[Board, Sample]]] = {}
     for board, sample in boards:
         recipe = board.recipe
-        key = (recipe.space, frozenset(recipe.architectures), recipe.protocol, recipe.device, recipe.torch)
+        key = (recipe.space, recipe.protocol, recipe.device, recipe.torch)
         groups.setdefault(key, []).append((board, sample))
     agreed: list[tuple[Board, Agreed]] = []
     transferred: list[Transferred] = []
     for group in groups.values():
-        truths = {board.recipe.truth: (board, sample) for board, sample in reversed(group)}
+        # Of boards with the same accuracy, the largest stands for it.
+        largest = sorted(reversed(group), key=lambda member: len(member[1].networks))
+        truths = {board.recipe.truth: (board, sample) for board, sample in largest}
         for (name, (board, a)), (other, (_, b)) in combinations(sorted(truths.items()), 2):
             rows, others = _aligned(a, b)
-            agreed.append((board, Agreed("truths", "", None, name, other, *agree([(a.truth[rows], b.truth[others])]))))
+            if len(rows) >= FEWEST:
+                both = agree([(a.truth[rows], b.truth[others])])
+                agreed.append((board, Agreed("truths", "", None, name, other, *both)))
         for (board, a), (other_board, b) in combinations(group, 2):
             if board.recipe.dataset != other_board.recipe.dataset:
                 names = board.recipe.dataset, other_board.recipe.dataset
@@ -268,6 +272,8 @@ def _aligned(a: Sample, b: Sample) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def _between_data_sets(a: Sample, b: Sample, names: tuple[str, str]) -> Iterator[Agreed]:
     rows, others = _aligned(a, b)
+    if len(rows) < FEWEST:
+        return
     theirs = {(panel.proxy, panel.version, panel.batch_size): panel for panel in b.panels}
     for panel in a.panels:
         other = theirs.get((panel.proxy, panel.version, panel.batch_size))
@@ -278,7 +284,7 @@ def _between_data_sets(a: Sample, b: Sample, names: tuple[str, str]) -> Iterator
 
 def _transferred(board: Board, sample: Sample, name: str, other: Sample) -> Iterator[Transferred]:
     rows, others = _aligned(sample, other)
-    if not len(rows):
+    if len(rows) < FEWEST:
         return
     truth = other.truth[others]
     k = min(CHOSEN, len(rows))

@@ -4,7 +4,7 @@ import dataclasses
 import io
 
 import pytest
-from zcbench.bench.report.table import markdown
+from zcbench.bench.report.table import as_csv, markdown
 
 NAN = float("nan")
 

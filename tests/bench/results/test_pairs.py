@@ -214,3 +214,24 @@ def test_boards_on_other_networks_say_nothing_of_each_other() -> None:
     assert across([one, other]) == ([], [])
     assert across([one]) == ([], [])
     assert across([]) == ([], [])
+
+
+def test_boards_that_share_some_networks_are_compared_on_those() -> None:
+    random = np.random.RandomState(1)
+    names, truth = tuple(map(str, range(20))), random.normal(size=20)
+    scores, weights = random.normal(size=(20, 1)), resamples(20, 5)
+    large = board("d1", "d1/test", Sample(names, truth, weights, (panel(scores),)))
+    few = slice(4, 16)
+    other = random.normal(size=12)
+    small = board("d2", "d2/test", Sample(names[few], other, resamples(12, 5), (panel(scores[few] ** 3),)))
+    agreed, transferred = across([large, small])
+    assert [(row.kind, row.n) for _, row in agreed] == [("truths", 12), ("data sets", 12)]
+    assert [row.tau for _, row in agreed] == pytest.approx([tau(truth[few], other), 1], rel=1e-12)
+    found = {(t.source.recipe.dataset, t.truth): t for t in transferred}
+    assert {key: t.n for key, t in found.items()} == {
+        ("d1", "d1/test"): 20,
+        ("d1", "d2/test"): 12,
+        ("d2", "d1/test"): 12,
+        ("d2", "d2/test"): 12,
+    }
+    assert found["d1", "d2/test"].tau == pytest.approx(tau(scores[few, 0], other), rel=1e-12)
