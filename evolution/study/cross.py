@@ -152,35 +152,59 @@ def reading(program: str) -> str:
 def picture(path: Path, cells: Sequence[Cell]) -> None:
     """Draw a table with a row for every proxy and a column for every board; colours show Kendall's tau.
 
+    Programs are named by what they read, and by where they were evolved unless that is the same for all. A number is
+    bold where its program was evolved on other networks of the board. If a board has a proxy with several batch sizes,
+    each of them has a row.
+
     Raises:
         ResultsError: matplotlib is not installed.
     """
-    evolved = {(c.proxy, c.batch_size): c.evolved.split() for c in cells}
-    programs = {c.proxy: c.program for c in cells}
-    columns = {(c.space, c.dataset): f"{c.space}\n{c.dataset}" for c in cells}
-    names = []
-    for (proxy, size), grounds in evolved.items():
-        whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
-        names.append(f"{reading(programs[proxy]) or proxy}{whence} ({size})")
-    taus = {(c.proxy, c.batch_size, c.space, c.dataset): c.tau for c in cells}
+    several = len({(c.proxy, c.space, c.dataset) for c in cells}) < len(cells)
+    rows = {(c.proxy, c.batch_size if several else 0): c for c in cells}
+    places = {row: place for place, row in enumerate(rows)}
+    columns = {board: place for place, board in enumerate(dict.fromkeys((c.space, c.dataset) for c in cells))}
+    names, heads = _names(list(rows.values()), several=several), _heads(cells, several=several)
     with figures.style():
         import matplotlib as mpl
 
-        width, height = 2.6 + CELL[0] * len(columns), 1.2 + CELL[1] * len(names)
+        beside = 0.3 + 0.075 * max(map(len, names))
+        width, height = beside + CELL[0] * len(columns), 1.4 + CELL[1] * len(names)
         drawing, axis = figures.figure(1, 1, width=width, height=height)
-        for y, row in enumerate(evolved):
-            for x, column in enumerate(columns):
-                tau = taus.get((*row, *column), math.nan)
-                fill = "0.9" if math.isnan(tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((tau + 1) / 2))
-                axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
-                ink = "white" if abs(tau) > 0.65 else "black"
-                axis.text(x, y, number(tau, 2, zero=True, missing="nan"), ha="center", va="center", color=ink)
+        for c in cells:
+            x, y = columns[c.space, c.dataset], places[c.proxy, c.batch_size if several else 0]
+            fill = "0.9" if math.isnan(c.tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((c.tau + 1) / 2))
+            axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
+            ink, weight = "white" if abs(c.tau) > 0.65 else "black", "bold" if c.own else "normal"
+            text = number(c.tau, 2, zero=True, missing="nan")
+            axis.text(x, y, text, ha="center", va="center", color=ink, weight=weight)
         axis.set_xlim(-0.5, len(columns) - 0.5)
         axis.set_ylim(len(names) - 0.5, -0.5)
-        axis.set_xticks(range(len(columns)), list(columns.values()))
+        axis.set_xticks(range(len(columns)), heads)
         axis.set_yticks(range(len(names)), names)
         axis.xaxis.tick_top()
         axis.tick_params(length=0)
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
         figures.save(drawing, path)
+
+
+def _names(rows: Sequence[Cell], *, several: bool) -> list[str]:
+    """Return the names of rows: what a program reads, where it was evolved, and the number of images."""
+    everywhere = len({c.evolved for c in rows if c.program}) == 1
+    names = []
+    for c in rows:
+        grounds = [] if everywhere else c.evolved.split()
+        whence = f" from {len(grounds)} grounds" if len(grounds) > 1 else "".join(f" from {g}" for g in grounds)
+        names.append(f"{reading(c.program) or c.proxy}{whence}" + (f" ({c.batch_size})" if several else ""))
+    return names
+
+
+def _heads(cells: Sequence[Cell], *, several: bool) -> list[str]:
+    """Return the heads of columns: the board, its networks, and the number of images."""
+    heads = {}
+    for c in cells:
+        images = "" if several or not c.batch_size else f"\n{c.batch_size} image{'s' * (c.batch_size > 1)}"
+        networks = max(other.networks for other in cells if (other.space, other.dataset) == (c.space, c.dataset))
+        head = f"{c.space}\n{c.dataset}\n{networks} networks"
+        heads[c.space, c.dataset] = max(head + images, heads.get((c.space, c.dataset), ""), key=len)
+    return list(heads.values())

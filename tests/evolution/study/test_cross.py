@@ -102,14 +102,21 @@ def test_the_picture_has_a_row_a_proxy_and_a_column_a_board(results):
     picture(path, cells)
     text = path.read_text()
     for label in (
-        "numel(T3) from small/cifar10-samples (1)",
-        "frobenius(T1_D) from 2 grounds (1)",
-        "mean(T4_P) (1)",
-        "params (1)",
+        "numel(T3) from small/cifar10-samples",
+        "frobenius(T1_D) from 2 grounds",
+        "mean(T4_P)",
+        "params",
+        "1 image",
     ):
         assert f">{label}<" in text
     for cell in cells:
         assert f">{cell.tau:.2f}<" in text.replace("\N{MINUS SIGN}", "-")
+    # with two batch sizes on one board, each has a row
+    picture(path, [*cells, *(dataclasses.replace(cell, batch_size=4) for cell in cells)])
+    both = path.read_text()
+    assert ">params (1)<" in both
+    assert ">params (4)<" in both
+    assert ">1 image<" not in both
 
 
 @pytest.mark.parametrize(
