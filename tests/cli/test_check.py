@@ -14,7 +14,7 @@ BASELINE = Path(zcbench.__file__).parent / "tests" / "baselines" / "nb201.json"
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ([], "expected settings by name as config, got list"),
+        ([], "expected settings by name as config, got a list"),
         ({"bogus": 1}, "unknown settings bogus"),
         ({"seeds": None}, "seeds: expected a value, got null"),
         ({"sample": "x"}, "sample"),

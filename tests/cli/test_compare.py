@@ -32,7 +32,7 @@ def test_one_line_a_pair_and_a_picture(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ([], "proxy"),
+        ([], "expected PROXY, got none"),
         (["naswot"], "results: results does not exist: start a run"),
         (["naswot", "--figure", "a.png"], "expected a name that ends in .svg"),
         (["naswot", "--figure", "nowhere/a.svg"], "in a folder that exists"),

@@ -535,7 +535,7 @@ def test_boards_on_the_same_networks_look_at_each_other(tmp_path: Path) -> None:
     kinds = table(tmp_path / "out", "agreement")["kind"]
     assert (kinds == "truths").sum() == 1
     assert (kinds == "data sets").sum() == 4
-    assert "Across boards" in (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "Boards that share networks" in (tmp_path / "out" / "index.html").read_text("utf-8")
 
 
 def test_a_census_has_no_intervals_and_says_so(tmp_path: Path) -> None:

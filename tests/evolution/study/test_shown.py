@@ -49,7 +49,7 @@ def test_the_least_tau_of_several_pools_and_what_was_opened(tmp_path: Path) -> N
     assert found.sealed == {"40 sealed networks of nb201 on cifar10, 2026-11-30": (0.81, 0.71, 0.88)}
     del opening["tau"]
     Found(name="p", program="mul(10, sum(snip))", over="layers", openings=[opening]).write(tmp_path / "p.json")
-    with pytest.raises(ProgramError, match=r"expected openings that zcbench evolve --open wrote \('tau'\)"):
+    with pytest.raises(ProgramError, match=r"expected openings that zcbench evolve --open wrote \(tau is missing\)"):
         read(tmp_path / "p.json")
 
 
