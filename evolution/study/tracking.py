@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,8 @@ class Tracker:
             from codecarbon import OfflineEmissionsTracker
         except ImportError:
             return self
+        # Its first lines come before it reads `log_level`.
+        logging.getLogger("codecarbon").setLevel(logging.CRITICAL)
         self._estimator = OfflineEmissionsTracker(
             country_iso_code="USA",
             output_methods=[],
