@@ -114,11 +114,11 @@ def _summary(standing: Standing) -> str:
     recipe, best = standing.board.recipe, standing.rankings[0]
     added = [name for name in names if name not in {*recipe.versions, *recipe.aggregates}]
     scored = len(names) - len(added)
-    beside = f" and {', '.join(added)}, which a run does not score," if added else ""
+    beside = f", beside {' and '.join(added)} for comparison" if added else ""
     tau = best.correlation.tau
-    first = f"first {best.proxy} (tau {tau:.3f})" if math.isfinite(tau) else "none has a tau"
+    first = f"first is {best.proxy}, tau {tau:.3f}" if math.isfinite(tau) else "none has a tau"
     proxies = "1 proxy" if scored == 1 else f"{scored} proxies"
-    return f"{standing.board.name}: {proxies}{beside} ranked, {first}"
+    return f"{standing.board.name}: {proxies} ranked{beside}; {first}"
 
 
 def _failed(made: Sequence[Standing], results: str, out: Path) -> str:

@@ -176,7 +176,7 @@ def test_the_numbers_of_the_readme_are_so() -> None:
     (without,) = re.findall(r"^Without reference values,.*?^$", (ROOT / "docs/parity.md").read_text("utf-8"), FLAGS)
     named = set(re.findall(r"`([\w.]+)`", without)) & set(PROXIES)
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert f"with {len(PROXIES)} proxies and variants, and {len(AGGREGATES)} aggregates" in text
+    assert f"with {len(PROXIES)} proxies and variants, and with {len(AGGREGATES)} aggregates" in text
     assert f"{len(named)} of the proxies have no reference values" in text
     assert f"of {values[:, 0].sum():,} reference values" in text
     assert f"{(values[:, 0] * values[:, 1]).sum()} are in float64" in text

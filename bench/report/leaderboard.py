@@ -156,7 +156,7 @@ def verify(folder: Path) -> list[str]:
 def _rank(sources: Sequence[Source]) -> Leaderboard:
     standings = []
     found = [board for board, _ in sources]
-    with Progress(f"ranking {len(found)} boards", len(found)) as progress:
+    with Progress("ranking boards", len(found)) as progress:
         for board, frame in sources:
             standings.append(stand(board, frame))
             progress.advance(1)

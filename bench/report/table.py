@@ -57,7 +57,8 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         pad_edge=False,
         collapse_padding=True,
     )
-    table.add_column("proxy", no_wrap=True)
+    # Where a terminal is too narrow, a name goes on in the next line, and no digit is lost.
+    table.add_column("proxy", overflow="fold")
     for title in (*(() if batch else ("batch",)), f"Spearman ρ{ends}", f"Kendall τ{ends}", "τ top", "cover", "ms"):
         table.add_column(title, justify="right", no_wrap=True)
     for r in rankings:

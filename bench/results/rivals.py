@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...errors import ConfigError, unknown_name
-from ...proxies.aggregate import AGGREGATES
+from ...errors import ConfigError, UnknownNameError, unknown_name
+from ...proxies import AGGREGATES, PROXIES
 from ..scoring.store import Store
 from ..study.recipe import Recipe
 from .board import Board, boards
@@ -62,6 +62,11 @@ def against(store: Store, first: str, others: Sequence[str], *, space: str = "",
         raise ConfigError(f"results: expected runs of {space or 'any space'} on {dataset or 'any data set'}, got none")
     for name in (first, *others):
         if name not in (known := {known for board in found for known in _names(board)}):
+            if name in PROXIES:
+                raise UnknownNameError(
+                    f"{name} has no scores in {store.folder}: score it first: zcbench run --proxies {name}, with "
+                    "--include if it is your own"
+                )
             raise unknown_name("proxy of these results", name, known)
     ours = [board for board in found if {first, *others} <= _names(board)]
     if not ours:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
@@ -36,6 +37,8 @@ def networks(texts: Sequence[str], seed: int) -> dict[str, Make]:
     found: dict[str, Make] = {}
     for text in texts:
         with given_random_state(seed, _cpu()):
+            if Path(text).is_dir() and ":" not in text:
+                raise ConfigError(f"networks: expected a Python file such as my_nets.py, got {text}, which is a folder")
             own = _of_file(text) if text.endswith(".py") else _of_name(text)
         if twice := next((name for name in own if name in found), None):
             raise ConfigError(f"networks: expected distinct names, got {twice} twice, the second time from {text}")

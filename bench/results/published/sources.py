@@ -51,12 +51,14 @@ def published(folder: Path) -> list[Board]:
     Raises:
         ResultsError: The folder has no leaderboard, or a file of it is torn.
     """
+    if not folder.is_dir():
+        raise ResultsError(f"expected a leaderboard in {folder}, but there is no such folder: give the path of one")
     try:
         documents = json.loads((folder / BOARDS).read_text("utf-8"))
         rows = pq.read_table(folder / SCORES).to_pandas()
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise ResultsError(
-            f"expected a leaderboard in {folder}, got none or a torn one ({in_words(error)}): make it again"
+            f"expected a leaderboard in {folder}, got none or a damaged one ({in_words(error)}): make it again"
         ) from None
     if not isinstance(documents, list) or not documents:
         raise ResultsError(f"leaderboard {folder / BOARDS}: expected a list of boards: make it again")

@@ -330,10 +330,7 @@ def test_the_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["leaderboard", "--results", str(results), "--out", out]) == 0
     # Before, it said 8 proxies: the baselines that no run scored were counted without a word.
     shown = capsys.readouterr().out
-    assert (
-        "12 networks, 2 seeds, cifar10/analog-baseline: 6 proxies and macs, random, which a run does not score, "
-        in shown
-    )
+    assert "12 networks, 2 seeds, cifar10/analog-baseline: 6 proxies ranked, beside macs and random for " in shown
     assert main(["leaderboard", "--out", out, "--verify"]) == 0
     (tmp_path / "out" / "leaderboard.csv").write_text("proxy\n")
     assert main(["leaderboard", "--out", out, "--verify"]) == 1
@@ -695,7 +692,7 @@ def test_a_leaderboard_with_a_key_twice_or_a_column_less_is_refused(board: Path)
     with pytest.raises(ResultsError, match="has no column seed"):
         verify(board)
     (board / "scores.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ResultsError, match=r"expected a leaderboard in .*, got none or a torn one"):
+    with pytest.raises(ResultsError, match=r"expected a leaderboard in .*, got none or a damaged one"):
         verify(board)
     (board / "boards.json").write_text("[]")
     rows.to_parquet(board / "scores.parquet", index=False)

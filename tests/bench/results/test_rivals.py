@@ -77,6 +77,10 @@ def test_every_board_that_has_all_of_them_counts(store: Store) -> None:
 def test_what_cannot_be_compared_is_named(store: Store) -> None:
     with pytest.raises(UnknownNameError, match="did you mean naswot"):
         against(store, "naswott", ["params"])
+    with pytest.raises(
+        UnknownNameError, match="grasp has no scores in .*: score it first: zcbench run --proxies grasp"
+    ):
+        against(store, "naswot", ["grasp"])
     with pytest.raises(ConfigError, match="other than naswot"):
         against(store, "naswot", ["naswot"])
     with pytest.raises(ConfigError, match="got params twice"):

@@ -171,6 +171,7 @@ def test_labels_fit_networks_of_few_classes(capsys: Output) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
+        (["."], "networks: expected a Python file such as my_nets.py, got ., which is a folder"),
         (["absent.py"], "networks: expected a Python file, got absent.py"),
         (["my_ranked:absent"], "cannot find my_ranked:absent"),
         (["my_ranked"], "networks: expected MODULE:FACTORY, got 'my_ranked'"),
