@@ -201,7 +201,7 @@ def _names(rows: Sequence[Cell], *, several: bool) -> list[str]:
 
 def _heads(cells: Sequence[Cell], *, several: bool) -> list[str]:
     """Return the heads of columns: the board, its networks, and the number of images."""
-    heads = {}
+    heads: dict[tuple[str, str], str] = {}
     for c in cells:
         images = "" if several or not c.batch_size else f"\n{c.batch_size} image{'s' * (c.batch_size > 1)}"
         networks = max(other.networks for other in cells if (other.space, other.dataset) == (c.space, c.dataset))

@@ -78,7 +78,7 @@ def test_what_cannot_be_compared_is_named(store: Store) -> None:
     with pytest.raises(UnknownNameError, match="did you mean naswot"):
         against(store, "naswott", ["params"])
     with pytest.raises(
-        UnknownNameError, match="grasp has no scores in .*: score it first: zcbench run --proxies grasp"
+        UnknownNameError, match=r"grasp has no scores in .*: score it first: zcbench run --proxies grasp"
     ):
         against(store, "naswot", ["grasp"])
     with pytest.raises(ConfigError, match="other than naswot"):
