@@ -146,7 +146,7 @@ def test_an_entry_of_other_networks_is_refused(board: Path, capsys: pytest.Captu
     ("arguments", "message"),
     [
         (["enter"], "file: expected a Python file that registers a proxy, or --program, got none"),
-        (["enter", "entered.py", "--to", "nowhere"], "expected a leaderboard in nowhere, got none"),
+        (["enter", "entered.py", "--to", "nowhere"], "expected a leaderboard in nowhere, but there is no such folder"),
         (
             ["enter", "entered.py", "--to", "board", "--boards", "x"],
             "boards: expected one of nb201-cifar10-samples",

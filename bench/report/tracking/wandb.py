@@ -94,11 +94,13 @@ class Session:
             self.note = f"not tracked: WANDB_MODE is {now}"
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        # An argument would stand over what the user, or the agent of a sweep, has set; wandb reads these variables.
+        # An argument stands over what the user, or the agent of a sweep, has set, so theirs are passed on. wandb itself
+        # reads these variables once a process.
         ours = {
-            "project": "" if os.environ.get("WANDB_PROJECT") else "zcbench",
-            "name": "" if os.environ.get("WANDB_NAME") else self._name,
-            "group": "" if os.environ.get("WANDB_RUN_GROUP") else self._group,
+            "project": os.environ.get("WANDB_PROJECT") or "zcbench",
+            "entity": os.environ.get("WANDB_ENTITY", ""),
+            "name": os.environ.get("WANDB_NAME") or self._name,
+            "group": os.environ.get("WANDB_RUN_GROUP") or self._group,
         }
         if self._id and not os.environ.get("WANDB_RUN_ID"):
             ours |= {"id": self._id, "resume": "allow"}
