@@ -204,7 +204,7 @@ def _tables(made: Leaderboard, beside: Beside) -> dict[str, str]:
     records["changes.csv"] = [change.flat() for change in beside.changes(made.standings)]
     records["searches.csv"] = [row for search in beside.searches for row in search.flat()]
     records["programs.csv"] = [program.flat() for program in beside.programs]
-    return {name: as_csv(of, _DIGITS.get(name, 17)) for name, of in records.items() if of}
+    return {name: as_csv(of, _DIGITS.get(name)) for name, of in records.items() if of}
 
 
 def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:

@@ -150,7 +150,7 @@ def plain(text: str) -> str:
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(text.replace("|", "\\|").split()))
 
 
-def as_csv(records: Sequence[Mapping[str, Any]], digits: int = 17) -> str:
+def as_csv(records: Sequence[Mapping[str, Any]], digits: int | None = None) -> str:
     """Write one line per record; a cell stays empty where the record has no such field.
 
     Numbers have all digits, or only the given number of significant ones.
@@ -164,8 +164,8 @@ def as_csv(records: Sequence[Mapping[str, Any]], digits: int = 17) -> str:
     return text.getvalue()
 
 
-def _cell(cell: Any, digits: int) -> Any:
-    if isinstance(cell, float) and digits < 17:
+def _cell(cell: Any, digits: int | None) -> Any:
+    if isinstance(cell, float) and digits:
         return f"{cell:.{digits}g}"
     if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@")):
         return cell

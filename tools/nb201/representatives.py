@@ -1,6 +1,6 @@
 """What it does to correlations that all networks of one function get the score of one of them.
 
-    python -m zcbench.tools.nb201.representatives docs/board/scores.parquet >> docs/spaces.md
+    python -m zcbench.tools.nb201.representatives docs/board/scores.parquet > table.md
 
 The setting `representatives` scores one network of every class. Here the scores are there already: those of a class go
 over from its first scored network, one without an unreachable operation if there is any, as the setting prefers it.

@@ -43,16 +43,16 @@ def test_rows_of_tables(beside: Beside) -> None:
     ("text", "said"),
     [
         ("", "line 1, column 1 is no JSON"),
-        ("[]", "is missing|of another kind"),
+        ("[]", "a value is of another kind than expected"),
         ('{"format": 2}', "expected format 1, got 2"),
         ('{"format": 1, "former": []}', "searches is missing"),
         (
             '{"format": 1, "former": [{"id": "a"}], "searches": [], "programs": []}',
-            "is missing|of another kind",
+            "title, ground, proxy, .* and tau_high is missing",
         ),
         (
             '{"format": 1, "former": [], "searches": [{"methods": 3}], "programs": []}',
-            "is missing|of another kind",
+            "a value is of another kind than expected",
         ),
     ],
 )

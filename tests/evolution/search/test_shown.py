@@ -74,8 +74,8 @@ def test_the_shortest_run_ends_a_curve(folder: Path) -> None:
         ("search.json", None, "expected a folder with the search.csv and search.json of zcbench search, got"),
         ("search.json", "{", "is torn or of another zcbench .line 1, column 2 is no JSON"),
         ("search.json", "{}", "is torn or of another zcbench .* is missing"),
-        ("search.csv", "", "is torn or of another zcbench ."),
-        ("search.csv", "method,proxy\nrandom,\n", "is torn or of another zcbench ."),
+        ("search.csv", "", "is torn or of another zcbench .No columns to parse"),
+        ("search.csv", "method,proxy\nrandom,\n", "is torn or of another zcbench .*'chosen_test' not found"),
         ("search.csv", "method,proxy,trained,repeat,chosen_test\nrandom,,1,0,5\n", "the methods .* differ"),
     ],
 )
