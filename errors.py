@@ -96,8 +96,8 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() or c.isspace() else "?" for c in text).split())
 
 
-def in_words(error: Exception) -> str:
-    """Return what is wrong with the content of a file, without the names of Python, in at most 120 characters.
+def in_words(error: Exception, most: int = 120) -> str:
+    """Return what is wrong with the content of a file, without the names of Python, in at most `most` characters.
 
     Example:
         >>> in_words(KeyError("recipe"))
@@ -108,6 +108,7 @@ def in_words(error: Exception) -> str:
         text = error.strerror
     elif mark is not None:
         text = f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', 'a fault')}"
+        text = text.replace("'<stream end>'", "the end of the file")
     elif isinstance(error, json.JSONDecodeError):
         text = f"line {error.lineno}, column {error.colno} is no JSON"
     elif isinstance(error, UnicodeDecodeError):
@@ -115,12 +116,13 @@ def in_words(error: Exception) -> str:
     elif isinstance(error, RecursionError):
         text = "nested too deep"
     elif isinstance(error, KeyError) and not isinstance(error, ZcbenchError) and error.args:
-        text = f"{error.args[0]} is missing"
+        key = str(error.args[0])
+        text = key if " " in key else f"{key} is missing"  # pandas writes a sentence
     elif isinstance(error, (TypeError, AttributeError, IndexError)) and not isinstance(error, ZcbenchError):
         text = _of_another_kind(str(error))
     else:
-        text = str(error) or "another form"
-    return one_line(text)[:120]
+        text = _of_another_number(str(error)) or str(error) or "another form"
+    return one_line(text)[:most]
 
 
 def _of_another_kind(text: str) -> str:
@@ -130,6 +132,18 @@ def _of_another_kind(text: str) -> str:
     if lacking := re.search(r"missing \d+ required .*?arguments?: (.*)", text):
         return f"{lacking[1].replace(chr(39), '')} is missing"
     return "a value is of another kind than expected"
+
+
+def _of_another_number(text: str) -> str:
+    """Return in words why a value is not the number that it should be; nothing if that is not what a text says."""
+    for pattern, kind in (
+        (r"invalid literal for int\(\) with base 10: (.*)", "a whole number"),
+        (r"cannot convert float (\w+) to integer", "a whole number"),
+        (r"could not convert string to float: (.*)", "a number"),
+    ):
+        if found := re.match(pattern, text, re.DOTALL):
+            return f"expected {kind}, got {found[1]}"
+    return ""
 
 
 def kind_of(value: object) -> str:

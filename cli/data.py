@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from jsonargparse import Namespace
 
 from ..errors import ConfigError
 from .parser import Parser, add_shared
-from .terminal import show, table
+from .terminal import width
+
+#: What stands before the lines of a source.
+INDENT = "    "
 
 
 def arguments(parser: Parser) -> None:
@@ -40,6 +44,10 @@ def main(parsed: Sequence[Namespace]) -> int:
     wrong = any(file["state"] == "differs" for record in records for file in record["files"])
     if given.json:
         print(json.dumps({"folder": str(folder), "sources": records}, indent=1))
+    elif given.action == "where":
+        print(_head(folder))
+        for record in records:
+            print(f"{record['name']:<18} {record['state']:<10} {_place(Path(record['files'][0]['path']), folder)}")
     else:
         _show(records, folder, given.action == "verify")
     if wrong and not given.json:
@@ -47,20 +55,29 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 1 if wrong else 0
 
 
-def _show(records: Sequence[dict[str, Any]], folder: Path, verified: bool) -> None:
-    """Print the table of sources, and a line for every file that is not as its checksum says."""
-    from rich.markup import escape
-
+def _head(folder: Path) -> str:
+    """Return the data folder, and why it is this one."""
     from ..datasets.files.registry import VARIABLE
 
-    print(f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})")
-    # One wide column, so that an address is not broken and can be copied.
-    shown = table("source", "state", "what, its licence, and how to get it")
+    return f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})"
+
+
+def _place(path: Path, folder: Path) -> Path:
+    """Return a path within the data folder as seen from there, and any other one as it is."""
+    return path.relative_to(folder) if path.is_relative_to(folder) else path
+
+
+def _show(records: Sequence[dict[str, Any]], folder: Path, verified: bool) -> None:
+    """Print a paragraph for every source, and a line for every file that is not as its checksum says."""
+    wrapped = textwrap.TextWrapper(
+        width(), initial_indent=INDENT, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+    )
+    print(_head(folder))
     for record in records:
-        lines = [record["what"], f"licence: {record['licence']}", record["note"]]
-        lines += [record["get"]] if record["state"] not in {"present", "unverified"} else []
-        shown.add_row(record["name"], record["state"], escape("\n".join(filter(None, lines))))
-    show(shown)
+        print(f"\n{record['name']}: {record['state']}")
+        get = record["get"] if record["state"] not in {"present", "unverified"} else ""
+        lines = (record["what"], f"licence: {record['licence']}", record["note"], get and f"to get it: {get}")
+        print("\n".join(wrapped.fill(line) for line in lines if line))
     for file in (file for record in records for file in record["files"]):
         if file["fault"]:
             print(f"{file['path']} {'differs' if file['state'] == 'differs' else 'is unverified'}: {file['fault']}")

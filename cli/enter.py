@@ -102,7 +102,7 @@ def _ready(
         ZcbenchError: A file of a board that is asked for by name is absent, or a file is faulty.
     """
     from ..bench.study.resolve import absent_sources, resolve_recipe
-    from ..datasets.files.registry import how_to_get
+    from ..datasets.files.registry import effort, how_to_get
 
     ready: list[tuple[Board, Study]] = []
     absent: list[tuple[str, tuple[str, ...]]] = []
@@ -114,10 +114,13 @@ def _ready(
             absent.append((board.title, absent_sources(board.recipe, given.data)))
     if not absent:
         return ready
+    if not (ready or given.boards):  # one board is enough to begin with
+        absent = [min(absent, key=lambda each: effort(each[1]))]
     lines = [f"{title} lacks {', '.join(names)}" for title, names in absent]
     get = how_to_get(dict.fromkeys(name for _, names in absent for name in names))
     if given.boards or not ready:
-        raise ConfigError(f"boards: expected boards whose data files are at hand: {'; '.join(lines)}: {get}")
+        which = "" if given.boards else "no board has them; the first to get: "
+        raise ConfigError(f"boards: expected data files at hand, but {which}{'; '.join(lines)}: {get}")
     for line in [f"{len(lines)} of {len(boards)} boards are left out:", *lines, get]:
         print(f"zcbench: {line}", file=sys.stderr)
     return ready

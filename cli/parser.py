@@ -41,6 +41,7 @@ class Parser(ArgumentParser):
 
     Attributes:
         commands: The parsers of the subcommands, by name.
+        manual: The command that prints which arguments there are.
         turn: Which study of a configuration file that lists several the next parse reads.
         count: How many studies the configuration file of the last parse lists.
     """
@@ -48,6 +49,7 @@ class Parser(ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, allow_abbrev=False, **kwargs)
         self.commands: dict[str, Parser] = {}
+        self.manual = "zcbench --help"
         self.turn, self.count = 0, 1
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
@@ -57,7 +59,7 @@ class Parser(ArgumentParser):
             ConfigError: Always.
         """
         every = (action for parser in (self, *self.commands.values()) for action in parser._actions)
-        raise ConfigError(f"{in_plain_words(one_line(message), every)}; see zcbench --help") from None
+        raise ConfigError(f"{in_plain_words(one_line(message), every)}; see {self.manual}") from None
 
 
 class ConfigFile(ActionConfigFile):
@@ -155,6 +157,8 @@ def parse(parser: Parser, arguments: list[str]) -> list[Namespace]:
     refuse_former(word.removeprefix("--").partition("=")[0] for word in arguments if word.startswith("--"))
     arguments, named = _config_first(_joined(arguments), 1 if parser.commands else 0)
     command = parser.commands.get(arguments[0], parser) if arguments else parser
+    if command is not parser:
+        parser.manual = command.manual = f"zcbench {arguments[0]} --help"
     if named:
         command.default_config_files = []
 

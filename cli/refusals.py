@@ -29,6 +29,8 @@ def in_plain_words(message: str, actions: Iterator[Any]) -> str:
             return f"{name}: expected {expected}, got {'null' if got[1] == 'None' else got[1][:_LONGEST] or 'nothing'}"
     if choice := re.match(r"argument (?:--)?(\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)$", message):
         return f"{choice[1].lower()}: expected {choice[3].replace(chr(39), '')}, got {choice[2]}"
+    if lacking := re.match(r"argument --([^\s/:]+)\S*: expected (?:one|at least one) argument$", message):
+        return f"{lacking[1]}: expected a value, got none"
     if needed := re.match(r"the following arguments are required: (.*)$", message):
         names = [name.rpartition(".")[2] for name in needed[1].split(", ")]
         options = {action.dest: action.option_strings for action in actions}

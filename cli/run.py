@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import StudyConfig, listed, studies
+from ..bench.study.config import ALL, StudyConfig, listed, studies
 from ..errors import AbsentFileError
 from .parser import ConfigFile, Parser, add_shared, settings
 from .terminal import show, waiting
@@ -143,7 +143,8 @@ def study_config(parsed: Namespace) -> StudyConfig:
     if names := register_programs(listed(parsed.program)):
         # Workers that are spawned read these files themselves.
         changes["include"] = [*listed(config.include), *listed(parsed.program)]
-        changes["proxies"] = config.proxies and list(dict.fromkeys([*listed(config.proxies), *names]))
+        if config.proxies != ALL:
+            changes["proxies"] = list(dict.fromkeys([*listed(config.proxies), *names]))
     return settings(StudyConfig, parsed, **changes)
 
 
@@ -160,18 +161,25 @@ def _at_hand(parsed: Sequence[Namespace]) -> list[tuple[str, Study]]:
     """Return studies and what to call them; of several, those whose data files are absent are named and left out."""
     from ..bench.scoring.store import Store
     from ..bench.study.resolve import resolve
+    from ..datasets.files.registry import how_to_get
 
     found: list[tuple[str, Study]] = []
+    absent: dict[int, AbsentFileError] = {}
     for place, each in enumerate(parsed, start=1):
         named = DEFAULT if each.config is None else ", ".join(each.config)
         try:
             study = resolve(study_config(each))
         except AbsentFileError as error:
-            if len(parsed) == 1 or (place == len(parsed) and not found):
-                raise
-            print(f"zcbench: study {place} of {len(parsed)} is left out: {error}", file=sys.stderr)
+            absent[place] = error
             continue
         found.append((f"{named} ({place} of {len(parsed)})" if len(parsed) > 1 else named, study))
+    if absent and not found:
+        raise next(iter(absent.values()))
+    if absent:
+        lacking = dict.fromkeys(source for error in absent.values() for source in error.sources)
+        which = f"stud{'y' if len(absent) == 1 else 'ies'} {', '.join(map(str, absent))} of {len(parsed)}"
+        are = "is left out and lacks" if len(absent) == 1 else "are left out and lack"
+        print(f"zcbench: {which} {are} {', '.join(lacking)}: {how_to_get(lacking)}", file=sys.stderr)
     for store in map(Store, {study.out for _, study in found}):
         if store.is_writable() or not store.folder.exists():
             store.create()

@@ -59,9 +59,9 @@ def records(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, lines:
         lines: Whether every record is one line: the last column is cut where the terminal ends.
     """
     cells = [[_cell(row[column]) for column in columns] for row in rows]
-    if lines and _known_width():
+    if lines and _knownwidth():
         *others, _ = zip(columns, *cells, strict=True)
-        room = _width() - sum(max(map(len, column)) + GAP for column in others)
+        room = width() - sum(max(map(len, column)) + GAP for column in others)
         cells = [[*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 1]}…"] for row in cells]
     made = table(*columns)
     if lines:
@@ -75,7 +75,7 @@ def show(made: Table) -> None:
     """Print a table."""
     from rich.console import Console
 
-    Console(width=_width(), highlight=False).print(made)
+    Console(width=width(), highlight=False).print(made)
 
 
 def show_lines(made: Table) -> None:
@@ -83,14 +83,15 @@ def show_lines(made: Table) -> None:
     from rich.console import Console
 
     whole = Console(width=10_000).measure(made).maximum
-    Console(width=_width() if _known_width() else max(WIDTH, whole), highlight=False).print(made)
+    Console(width=width() if _knownwidth() else max(WIDTH, whole), highlight=False).print(made)
 
 
-def _known_width() -> bool:
+def _knownwidth() -> bool:
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
-def _width() -> int:
+def width() -> int:
+    """Return the number of characters of a line."""
     return shutil.get_terminal_size((WIDTH, 24)).columns
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..atomic import write_atomically
-from ..errors import DataFileError, one_line
+from ..errors import DataFileError, in_words, one_line
 
 T = TypeVar("T")
 
@@ -54,8 +54,7 @@ def entry(path: Path, where: str, expected: str) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        fault = f"{type(error).__name__}: {str(error)[:250]}"
-        raise DataFileError(f"data file {path}{where}: expected {expected} ({fault})") from None
+        raise DataFileError(f"data file {path}{where}: expected {expected} ({in_words(error, 250)})") from None
 
 
 def read_csv(
@@ -81,9 +80,8 @@ def read_csv(
                     raise ValueError(f"expected {len(rows.fieldnames or ())} fields")
                 yield read(row)
             except (LookupError, TypeError, ValueError) as error:
-                reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
                 raise DataFileError(
-                    f"data file {path}, line {rows.line_num}: {reason}; the file is torn: get it again"
+                    f"data file {path}, line {rows.line_num}: {in_words(error, 250)}; the file is torn: get it again"
                 ) from None
 
 

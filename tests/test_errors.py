@@ -34,7 +34,7 @@ class Pair:
         (lambda: len(3), "a value is of another kind than expected"),
         (lambda: Pair(first=1), "second is missing"),
         (lambda: Pair(1, 2, third=3), "third is unknown"),
-        (lambda: float("high"), "could not convert string to float: 'high'"),
+        (lambda: float("high"), "expected a number, got 'high'"),
     ],
 )
 def test_a_fault_of_a_file_in_words(fails: Callable[[], Any], said: str) -> None:
@@ -46,6 +46,7 @@ def test_a_fault_of_a_file_in_words(fails: Callable[[], Any], said: str) -> None
 def test_an_error_of_the_house_keeps_its_words() -> None:
     assert in_words(BaselineError("torn")) == "torn"
     assert len(in_words(ValueError("long " * 100))) == 120
+    assert len(in_words(ValueError("long " * 100), 250)) == 250
 
 
 def test_kinds_of_values_in_words() -> None:

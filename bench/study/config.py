@@ -25,6 +25,9 @@ CONFIG_VERSION = 1
 #: Folders of configurations for `zcbench evolve` and `zcbench search`; all others are for `zcbench run`.
 SEARCHES = ("evolution/", "search/")
 
+#: What `proxies` says for all proxies and aggregates.
+ALL = "all"
+
 #: Settings of earlier versions, and what stands in their place.
 FORMER = {"trainer": "workers, and device for a GPU", "devices": "workers"}
 
@@ -42,7 +45,7 @@ class StudyConfig:
             classes and which size of image the networks have, and which accuracies there are.
         datamodule_args: Arguments of the data module by name, such as `{root: images}`.
         accuracy: Trained accuracy to rank against; default is the first one of the space for the data set.
-        proxies: Names of proxies, see `zcbench list proxies`; empty for all proxies.
+        proxies: Names of proxies, see `zcbench list proxies`; `all` for all proxies and aggregates.
         sample: Number of networks, drawn from the space by sample_seed; 0 for the whole space.
         sample_seed: Seed of the shuffle whose first networks are the sample.
         representatives: Score one network of every class of equal networks, and give its scores to all of the class.
@@ -74,7 +77,7 @@ class StudyConfig:
     datamodule: str = ""
     datamodule_args: dict[str, Any] = field(default_factory=dict)
     accuracy: str = "default"
-    proxies: list[str] | str = field(default_factory=list)
+    proxies: list[str] | str = ALL
     sample: int = 200
     sample_seed: int = 0
     representatives: bool = False
@@ -134,9 +137,10 @@ def read_configs(path: Path) -> list[str]:
     try:
         document: Any = read_yaml(path.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(
-            f"config: cannot read {path} ({in_words(error)}): expected a YAML file, see `zcbench list studies`"
-        ) from None
+        wanted = "a YAML file"
+        if isinstance(error, OSError):
+            wanted += ", or a name from `zcbench list studies` or `zcbench list searches`"
+        raise ConfigError(f"config: cannot read {path} ({in_words(error)}): expected {wanted}") from None
     found = document.get("version") if isinstance(document, dict) else None
     if type(found) is not int or found != CONFIG_VERSION:
         has = "no version" if found is None else f"version {found}"

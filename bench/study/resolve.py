@@ -24,13 +24,21 @@ from ...proxies import AGGREGATES, PROXIES, Proxy
 from ...proxies.aggregate import Aggregate, split
 from ...proxies.registry import Card
 from ...spaces import SPACES, Space, Truth
-from .config import CONFIG_VERSION, PROTOCOL, StudyConfig, distinct, listed
+from .config import ALL, CONFIG_VERSION, PROTOCOL, StudyConfig, distinct, listed
 from .recipe import Recipe, Work
 
 
-def every() -> list[str]:
-    """Return the names of all registered proxies and aggregates: a study without a list has all of them."""
-    return [*PROXIES, *AGGREGATES]
+def named(config: StudyConfig) -> list[str]:
+    """Return the names of the proxies and aggregates of a study, in the order of its configuration.
+
+    Raises:
+        ConfigError: There are none, or one occurs twice.
+    """
+    if config.proxies in (ALL, [ALL]):
+        return [*PROXIES, *AGGREGATES]
+    if not (names := listed(config.proxies)):
+        raise ConfigError(f"proxies: expected at least one name, or {ALL}, got none")
+    return distinct("proxies", names)
 
 
 @dataclass(frozen=True)
@@ -63,12 +71,12 @@ class Study:
     @property
     def proxies(self) -> list[Proxy]:
         """The proxies to compute, in the order of the configuration; members of aggregates come last."""
-        return split(listed(self.config.proxies) or every())[0]
+        return split(named(self.config))[0]
 
     @property
     def aggregates(self) -> list[Aggregate]:
         """The aggregates, in the order of the configuration."""
-        return split(listed(self.config.proxies) or every())[1]
+        return split(named(self.config))[1]
 
     @property
     def cards(self) -> list[Card]:
@@ -148,7 +156,7 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
     load(listed(config.include))
     seeds = distinct("seeds", listed(config.seeds))
     space = SPACES[config.space](folder)
-    proxies, _ = split(distinct("proxies", listed(config.proxies)) or every())
+    proxies, _ = split(named(config))
     if not seeds or min(seeds) < 0 or max(seeds) >= 2**32:
         raise ConfigError(f"seeds: expected at least one, each 0 to {2**32 - 1}, got {seeds}")
     if config.resamples < 1:

@@ -16,7 +16,7 @@ from jsonargparse import Namespace
 from ...bench.study.config import listed
 from ...errors import ConfigError
 from ...plugins import load
-from ..parser import Parser, add_shared
+from ..parser import Parser, add_shared, values_of
 from ..run import register_programs
 from ..terminal import show, table, waiting
 from .factories import build, networks
@@ -59,7 +59,7 @@ def arguments(parser: Parser) -> None:
         "--proxies",
         type=list[str] | str,
         default=[],
-        help="The names of proxies and aggregates; empty for the cheap synflow, jacob_cov, naswot, snip and zico.",
+        help="The names of proxies and aggregates; by default the cheap synflow, jacob_cov, naswot, snip and zico.",
     )
     parser.add_argument(
         "--device",
@@ -106,7 +106,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     gpu = on_gpu(given.device)
     load(listed(given.include))
     programs = register_programs(given.program)
-    names = tuple(dict.fromkeys([*(listed(given.proxies) or CHEAP), *programs]))
+    names = tuple(dict.fromkeys([*(values_of(given, "proxies") or CHEAP), *programs]))
     to_compute(names)
     found = networks(given.networks, given.seed)
     batch = _batch(given)

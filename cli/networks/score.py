@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 from ...bench.study.config import listed
 from ...errors import ArchitectureError, ConfigError
 from ...plugins import load, named
-from ..parser import Parser, add_shared
+from ..parser import Parser, add_shared, values_of
 from ..run import register_programs
 from ..terminal import show, table, waiting
 from .factories import build
@@ -45,7 +45,7 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument("--batch_size", type=int, default=16, help="The number of images in the probe batch.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the initialisation, the images and the noise.")
-    parser.add_argument("--proxies", type=list[str] | str, default=[], help="The names of proxies; empty for all.")
+    parser.add_argument("--proxies", type=list[str] | str, default=[], help="The names of proxies; by default all.")
     add_shared(parser, "program", "data", "include")
     parser.add_argument("--json", action="store_true", help="Print the scores as JSON.")
 
@@ -67,7 +67,8 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ConfigError(f"seed: expected 0 to {2**32 - 1}, got {given.seed}")
     load(listed(given.include))
     programs = register_programs(given.program)
-    proxies = only_proxies([*listed(given.proxies), *programs] if given.proxies else PROXIES)
+    names = values_of(given, "proxies")
+    proxies = only_proxies([*names, *programs] if names else PROXIES)
     images = images_of(given.dataset, given.datamodule, given.datamodule_args, data_folder(given.data))
     net, memory_format = _network(given, images)
     batch = _batch(given, images)

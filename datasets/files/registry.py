@@ -158,11 +158,22 @@ def find(name: str, folder: Path, file: str | None = None) -> Path:
 
 def how_to_get(names: Iterable[str]) -> str:
     """Return in one line how to get the files of some sources: the commands, and the names of what no command gets."""
-    ways = {name: sources()[name].get.partition(" (")[0] for name in names}
-    commands = [way for way in ways.values() if way.startswith("zcbench data get ")]
-    by_hand = [name for name, way in ways.items() if way not in commands]
+    commands, by_hand = _ways(names)
     hand = [f"by hand {', '.join(by_hand)}, as zcbench data list says"] if by_hand else []
     return f"set {VARIABLE} to a folder that has the files, or get them: {'; '.join([*commands, *hand])}"
+
+
+def effort(names: Iterable[str]) -> tuple[int, int]:
+    """Return how many sources no command gets, and how many commands get the others: tuples compare as efforts do."""
+    commands, by_hand = _ways(names)
+    return len(by_hand), len(commands)
+
+
+def _ways(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the commands that get sources, and the names of those that no command gets."""
+    ways = {name: sources()[name].get.partition(" (")[0] for name in names}
+    by_hand = [name for name, way in ways.items() if not way.startswith("zcbench data get ")]
+    return [way for name, way in ways.items() if name not in by_hand], by_hand
 
 
 def _root(source: Source, folder: Path) -> Path:

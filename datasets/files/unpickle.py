@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataFileError, one_line
+from ...errors import DataFileError, in_words
 
 #: Limit in bytes for the content of a compressed file; official files have up to 1,400,000.
 _LARGEST = 1 << 24
@@ -468,7 +468,4 @@ def unpickle(path: Path, allowed: Allowed) -> Any:
     except OSError as error:
         raise DataFileError(f"data file {path} cannot be read: {error.strerror}") from None
     except Exception as error:  # a torn pickle can raise almost any error
-        kind = type(error).__name__
-        raise DataFileError(
-            f"data file {path} is torn or not a pickle ({one_line(f'{kind}: {error}')[:200]}): get it again"
-        ) from None
+        raise DataFileError(f"data file {path} is torn or not a pickle ({in_words(error)}): get it again") from None

@@ -23,12 +23,12 @@ def test_data_where(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ZCBENCH_DATA is set" in shown
 
 
-def test_the_table_of_data_fits_100_columns_and_breaks_no_address(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_data_fits_100_columns_and_breaks_no_address(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "list"]) == 0
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines()[1:])) <= 100
     for source in sources().values():
-        assert f" {source.name} " in shown
+        assert f"\n{source.name}: " in shown
         for address in re.findall(r"https://[^\s)]+[\w/]", source.get if source.package is None else ""):
             assert address in shown
 

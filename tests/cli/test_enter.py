@@ -94,8 +94,11 @@ def test_absent_data_is_said_before_anything_is_scored(
     _beside_one_without_images(board, alone=True)
     Path("absent.py").write_text(PROXY)
     line = refused(["enter", "absent.py", "--to", "board"])
-    assert "expected boards whose data files are at hand: nb201-cifar10-samples v2 lacks cifar10; nb201" in line
-    assert "lacks cifar100: set ZCBENCH_DATA to a folder that has the files, or get them: " in line
+    wanted = "boards: expected data files at hand, but no board has them; the first to get: nb201-cifar10-samples v2 lacks "
+    assert wanted in line
+    assert "lacks cifar10: set ZCBENCH_DATA to a folder that has the files, or get them: zcbench data get cifar10" in line
+    assert "cifar100" not in line
+    line = refused(["enter", "absent.py", "--to", "board", "--boards", "nb201-cifar10-samples"])
     assert line.endswith("zcbench data get cifar10; zcbench data get cifar100")
 
 

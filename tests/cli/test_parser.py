@@ -115,7 +115,7 @@ def test_faults_in_a_configuration_name_their_place(parser: Parser, content: str
 
 @pytest.mark.parametrize("arguments", [["--sample", "x"], ["--worker", "1"], ["--proxies"], ["extra"]])
 def test_errors_are_of_the_user(parser: Parser, arguments: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"see zcbench --help$"):
+    with pytest.raises(ConfigError, match=r"see zcbench run --help$"):
         run(parser, *arguments)
 
 

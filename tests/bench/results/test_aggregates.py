@@ -13,7 +13,8 @@ from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.runner import missing, run
 from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
-from zcbench.bench.study.resolve import Study, every, resolve
+from zcbench.bench.study.config import ALL
+from zcbench.bench.study.resolve import Study, resolve
 from zcbench.errors import ConfigError
 from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.proxies.aggregate import pool_id
@@ -216,11 +217,11 @@ def test_the_pools_of_all_seeds_are_named(out: Path) -> None:
     assert all(pool in vote.pool for pool in pools)
 
 
-def test_a_study_without_a_list_has_every_proxy_and_aggregate(out: Path) -> None:
-    study = study_of(out, proxies=[])
+def test_a_study_of_all_has_every_proxy_and_aggregate(out: Path) -> None:
+    study = study_of(out, proxies=ALL)
     assert [p.name for p in study.proxies] == list(PROXIES)
     assert [a.name for a in study.aggregates] == list(AGGREGATES)
-    assert [card.name for card in study.cards] == every()
+    assert [card.name for card in study.cards] == [*PROXIES, *AGGREGATES]
 
 
 def test_a_member_named_beside_its_aggregate_is_computed_once(out: Path) -> None:

@@ -269,21 +269,21 @@ EDGES = good()["net"]["genotype"]["normal"]
             json.dumps({"top": [good()]}), "expected a list of records, or lists top and mid, got top", id="half"
         ),
         pytest.param(json.dumps({"top": [good()], "low": [good()]}), "got low, top", id="another list"),
-        pytest.param(json.dumps([good(), 1]), "record 1: expected a training .TypeError", id="a number"),
-        pytest.param(json.dumps([good(), None]), "record 1: expected a training .TypeError", id="nothing"),
-        pytest.param(json.dumps([good(), [1]]), "record 1: expected a training .TypeError", id="a list"),
+        pytest.param(json.dumps([good(), 1]), "record 1: expected a training .a value is of another kind", id="a number"),
+        pytest.param(json.dumps([good(), None]), "record 1: expected a training .a value is of another kind", id="nothing"),
+        pytest.param(json.dumps([good(), [1]]), "record 1: expected a training .a value is of another kind", id="a list"),
         *(
-            pytest.param(spoilt(without(key)), f"record 1: expected a training .KeyError: '{key}'", id=f"no {key}")
+            pytest.param(spoilt(without(key)), f"record 1: expected a training .{key} is missing", id=f"no {key}")
             for key in ("net", "optim", "params", "flops", "test_ep_top1")
         ),
-        pytest.param(spoilt(lambda r: r["net"].pop("genotype")), "KeyError: 'genotype'", id="no genotype"),
-        pytest.param(spoilt(lambda r: r["net"].pop("aux")), "KeyError: 'aux'", id="no aux"),
+        pytest.param(spoilt(lambda r: r["net"].pop("genotype")), "genotype is missing", id="no genotype"),
+        pytest.param(spoilt(lambda r: r["net"].pop("aux")), "aux is missing", id="no aux"),
         pytest.param(spoilt(lambda r: r["net"].update(aux="no")), "expected aux to be true or false, got no", id="aux"),
         pytest.param(spoilt(lambda r: r.update(test_ep_top1=[30.0])), "1 errors in 2 epochs", id="an epoch missing"),
-        pytest.param(spoilt(lambda r: r.update(test_ep_top1="ab")), "TypeError|expected errors", id="a text of errors"),
+        pytest.param(spoilt(lambda r: r.update(test_ep_top1="ab")), "of another kind|expected errors", id="a text of errors"),
         *(
             pytest.param(
-                spoilt(lambda r, e=error: r.update(test_ep_top1=[e, 20.0])), "TypeError|expected errors", id=f"{error}"
+                spoilt(lambda r, e=error: r.update(test_ep_top1=[e, 20.0])), "of another kind|expected errors", id=f"{error}"
             )
             for error in (-0.1, 100.1, float("nan"), float("inf"), None, "3", True, [1])
         ),
@@ -296,7 +296,7 @@ EDGES = good()["net"]["genotype"]["normal"]
         *(
             pytest.param(
                 spoilt(lambda r, s=size: r.update(params=s)),
-                "ValueError|TypeError|OverflowError",
+                "expected params and flops|of another kind|expected a number, got|int too large",
                 id=f"params {size}"[:20],
             )
             for size in (0, -1, float("nan"), float("inf"), None, "many", [1], 10**400)
@@ -320,7 +320,7 @@ EDGES = good()["net"]["genotype"]["normal"]
             "expected 4 nodes a cell",
             id="a node less",
         ),
-        pytest.param(spoilt(cell("reduce", None)), "TypeError", id="no cell"),
+        pytest.param(spoilt(cell("reduce", None)), "of another kind", id="no cell"),
         pytest.param(spoilt(cell("normal_concat", [2, 6])), "normal_concat is", id="a node that is not there"),
         pytest.param(spoilt(cell("normal_concat", [1, 2])), "normal_concat is", id="an input"),
         pytest.param(spoilt(cell("reduce_concat", [2, 2])), "reduce_concat is", id="a node twice"),
@@ -331,7 +331,7 @@ EDGES = good()["net"]["genotype"]["normal"]
             json.dumps([good(), record(net("ENAS", random.Random(0)), [1.0])]), "expected 4 nodes a cell", id="families"
         ),
         pytest.param(
-            spoilt(lambda r: r.update(net={"block_type": "res_basic_block"})), "KeyError: 'genotype'", id="no cells"
+            spoilt(lambda r: r.update(net={"block_type": "res_basic_block"})), "genotype is missing", id="no cells"
         ),
     ],
 )
