@@ -41,7 +41,7 @@ def table(*columns: str, title: str | None = None, dense: bool = False) -> Table
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     if dense:
         made.box, made.padding = None, (0, 1, 0, 0)
     for column in columns:

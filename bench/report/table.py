@@ -47,6 +47,8 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
     title = f"{first.space} on {first.dataset}: {networks} networks, seed {seeds}{batch}"
     table = Table(
         title=title,
+        title_justify="left",
+        caption_justify="left",
         min_width=min(len(title), 80),
         caption=f"{first.accuracy}: {label}\n"
         f"τ top: among the top 10 % by accuracy | by score; ms: per network, alone, on {first.device}"

@@ -170,7 +170,7 @@ def _estimate(value: Mean, **kind: Any) -> str:
 
 
 def _table(caption: str, titles: Sequence[str]) -> Table:
-    made = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    made = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     made.add_column("", overflow="fold")
     for title in titles:
         made.add_column(title, justify="right", no_wrap=True)

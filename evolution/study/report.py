@@ -86,4 +86,12 @@ def answers(responses: Sequence[Response], draws: int) -> Table:
 
 
 def _table(title: str, caption: str) -> Table:
-    return Table(title=title, caption=caption or None, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    return Table(
+        title=title,
+        title_justify="left",
+        caption=caption or None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )

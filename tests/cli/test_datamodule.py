@@ -154,4 +154,4 @@ def test_bad_data_modules_are_one_line(arguments: list[str], words: str, refused
 def test_a_run_on_a_data_module_is_tracked() -> None:
     command = [sys.executable, "-m", "zcbench", *RUN, "--proxies", "params", "--tracker", "wandb"]
     # W&B would refuse the colon in the name of an artifact.
-    assert "tracked offline" in subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "W&B offline" in subprocess.run(command, capture_output=True, text=True, check=True).stderr

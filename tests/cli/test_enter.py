@@ -94,11 +94,16 @@ def test_absent_data_is_said_before_anything_is_scored(
     _beside_one_without_images(board, alone=True)
     Path("absent.py").write_text(PROXY)
     line = refused(["enter", "absent.py", "--to", "board"])
-    wanted = "boards: expected data files at hand, but no board has them; the first to get: nb201-cifar10-samples v2 lacks "
+    wanted = (
+        "boards: expected data files at hand, but no board has them; the first to get: nb201-cifar10-samples v2 lacks "
+    )
     assert wanted in line
-    assert "lacks cifar10: set ZCBENCH_DATA to a folder that has the files, or get them: zcbench data get cifar10" in line
+    assert (
+        "lacks cifar10: set ZCBENCH_DATA to a folder that has the files, or get them: zcbench data get cifar10" in line
+    )
     assert "cifar100" not in line
-    line = refused(["enter", "absent.py", "--to", "board", "--boards", "nb201-cifar10-samples"])
+    Path("named.py").write_text(PROXY.replace("entered", "named"))
+    line = refused(["enter", "named.py", "--to", "board", "--boards", "nb201-cifar10,nb201-cifar100"])
     assert line.endswith("zcbench data get cifar10; zcbench data get cifar100")
 
 

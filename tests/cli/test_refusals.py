@@ -37,7 +37,10 @@ PYTHON = re.compile(r"\w(Error|Exception)\b|<class|Errno|NoneType|__init__|Parse
         ("run --config wrong.yaml", "sample: expected a whole number, got many"),
         ("run --config unknown.yaml", "unknown arguments: nothing"),
         ("run --config several.yaml", "study 1 of 2: sample: expected a whole number, got x"),
-        ("run --config missing.yaml", "config: cannot read missing.yaml (No such file or directory): expected a YAML file, or a name from `zcbench l"),
+        (
+            "run --config missing.yaml",
+            "config: cannot read missing.yaml (No such file or directory): expected a YAML file, or a name from ",
+        ),
         ("run --config folder", "config: cannot read folder (Is a directory)"),
         ("run --config broken.yaml", "config: cannot read broken.yaml (line "),
         ("run --config binary", "config: cannot read binary (no text in UTF-8)"),

@@ -116,7 +116,7 @@ def test_wandb_prints_the_command_that_uploads(capsys: pytest.CaptureFixture[str
         text=True,
         check=True,
     )
-    assert "tracked offline; to upload: wandb sync " in done.stderr
+    assert "W&B offline; to upload: wandb sync " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class Session:
         self.note = (
             f"tracked at {self._run.url}"
             if now == "online"
-            else f"tracked offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
+            else f"W&B offline; to upload: wandb sync {self._run.dir.removesuffix('/files')}"
         )
 
     def use(self, artifacts: Iterable[Any]) -> None:

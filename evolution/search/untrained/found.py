@@ -125,7 +125,7 @@ def _as_table(groups: Sequence[tuple[str, Sequence[Best]]], config: SearchConfig
         f"{config.evaluations:,} evaluations, {config.repeats} repeat(s); scored: different networks, mean; score: the "
         f"highest, mean [95 % over repeats]; {', '.join(names)}: those of the best network"
     )
-    made = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    made = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     made.add_column("method", overflow="fold")
     for title in ("scored", "score [95 %]", *names):
         made.add_column(title, justify="right", no_wrap=True)

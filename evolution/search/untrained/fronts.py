@@ -142,7 +142,7 @@ def _as_table(groups: Sequence[tuple[str, Sequence[Front]]], config: SearchConfi
             f"; share: of the hypervolume of {known.name} against {config.objective} that these networks have, "
             f"[95 % over repeats]; the true front has {true} of {len(known.sizes):,} networks and a share of 1"
         )
-    made = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    made = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     made.add_column("method", overflow="fold")
     for title in ("scored", "networks", "share [95 %]") if known else ("scored", "networks"):
         made.add_column(title, justify="right", no_wrap=True)

@@ -12,8 +12,7 @@ from zcbench.bench.results.aggregates import pooled
 from zcbench.bench.results.ranking import select, summarise
 from zcbench.bench.scoring.runner import missing, run
 from zcbench.bench.scoring.store import Store
-from zcbench.bench.study.config import StudyConfig
-from zcbench.bench.study.config import ALL
+from zcbench.bench.study.config import ALL, StudyConfig
 from zcbench.bench.study.resolve import Study, resolve
 from zcbench.errors import ConfigError
 from zcbench.proxies import AGGREGATES, PROXIES

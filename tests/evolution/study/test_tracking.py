@@ -59,7 +59,7 @@ def test_an_offline_run_can_be_read_back(config, tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "nobody"))
     _, notes = search(config)
-    (note,) = [note for note in notes if note.startswith("tracked offline; to upload: wandb sync ")]
+    (note,) = [note for note in notes if note.startswith("W&B offline; to upload: wandb sync ")]
     folder = Path(note.rsplit(" ", 1)[1])
     assert folder.is_relative_to(config.out)
     (log,) = folder.glob("*.wandb")
@@ -103,7 +103,7 @@ def test_an_offline_run_can_be_read_back(config, tmp_path, monkeypatch):
 def test_with_workers_and_tracking_nothing_hangs(config):
     """Workers of the search, and then those of the test, are forked beside wandb's threads."""
     _, notes = search(replace(config, workers=2))
-    assert any(note.startswith("tracked offline") for note in notes)
+    assert any(note.startswith("W&B offline") for note in notes)
 
 
 def test_tracking_can_be_switched_off(config, monkeypatch):

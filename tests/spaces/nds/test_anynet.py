@@ -361,7 +361,11 @@ def spoilt(change: Callable[[dict[str, Any]], object], sweep: int = 0) -> list[d
         pytest.param(spoilt(lambda net: net.update(bot_muls=[], num_gs=None)), "of bottlenecks", id="neither"),
         pytest.param(spoilt(lambda net: net.pop("ds")), "ds is missing", id="no depths"),
         pytest.param(spoilt(lambda net: net.update(ds=4)), "of another kind", id="a number of depths"),
-        pytest.param(spoilt(lambda net: net.update(ds=[1, "a", 1, 4])), "expected a whole number, got 'a'", id="a text for a depth"),
+        pytest.param(
+            spoilt(lambda net: net.update(ds=[1, "a", 1, 4])),
+            "expected a whole number, got 'a'",
+            id="a text for a depth",
+        ),
         pytest.param(spoilt(lambda net: net.update(ds=[1, 1.5, 1, 4])), "expected basic", id="a broken depth"),
         pytest.param(spoilt(lambda net: net.update(ds=[1, None, 1, 4])), "of another kind", id="nothing for a depth"),
         pytest.param(spoilt(lambda net: net.update(ws=[16, float("nan"), 1, 4])), "got NaN", id="NaN for a width"),

@@ -269,9 +269,15 @@ EDGES = good()["net"]["genotype"]["normal"]
             json.dumps({"top": [good()]}), "expected a list of records, or lists top and mid, got top", id="half"
         ),
         pytest.param(json.dumps({"top": [good()], "low": [good()]}), "got low, top", id="another list"),
-        pytest.param(json.dumps([good(), 1]), "record 1: expected a training .a value is of another kind", id="a number"),
-        pytest.param(json.dumps([good(), None]), "record 1: expected a training .a value is of another kind", id="nothing"),
-        pytest.param(json.dumps([good(), [1]]), "record 1: expected a training .a value is of another kind", id="a list"),
+        pytest.param(
+            json.dumps([good(), 1]), "record 1: expected a training .a value is of another kind", id="a number"
+        ),
+        pytest.param(
+            json.dumps([good(), None]), "record 1: expected a training .a value is of another kind", id="nothing"
+        ),
+        pytest.param(
+            json.dumps([good(), [1]]), "record 1: expected a training .a value is of another kind", id="a list"
+        ),
         *(
             pytest.param(spoilt(without(key)), f"record 1: expected a training .{key} is missing", id=f"no {key}")
             for key in ("net", "optim", "params", "flops", "test_ep_top1")
@@ -280,10 +286,14 @@ EDGES = good()["net"]["genotype"]["normal"]
         pytest.param(spoilt(lambda r: r["net"].pop("aux")), "aux is missing", id="no aux"),
         pytest.param(spoilt(lambda r: r["net"].update(aux="no")), "expected aux to be true or false, got no", id="aux"),
         pytest.param(spoilt(lambda r: r.update(test_ep_top1=[30.0])), "1 errors in 2 epochs", id="an epoch missing"),
-        pytest.param(spoilt(lambda r: r.update(test_ep_top1="ab")), "of another kind|expected errors", id="a text of errors"),
+        pytest.param(
+            spoilt(lambda r: r.update(test_ep_top1="ab")), "of another kind|expected errors", id="a text of errors"
+        ),
         *(
             pytest.param(
-                spoilt(lambda r, e=error: r.update(test_ep_top1=[e, 20.0])), "of another kind|expected errors", id=f"{error}"
+                spoilt(lambda r, e=error: r.update(test_ep_top1=[e, 20.0])),
+                "of another kind|expected errors",
+                id=f"{error}",
             )
             for error in (-0.1, 100.1, float("nan"), float("inf"), None, "3", True, [1])
         ),

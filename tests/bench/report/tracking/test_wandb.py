@@ -81,7 +81,7 @@ def test_an_offline_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mon
     rankings = summarise(study.recipe, rows)
     line = track(study, rows, rankings)
 
-    assert line.startswith("tracked offline; to upload: wandb sync ")
+    assert line.startswith("W&B offline; to upload: wandb sync ")
     folder = Path(line.rsplit(" ", 1)[1])
     found = finished(folder)
     start = next(r.run for r in found if r.HasField("run"))
@@ -150,7 +150,7 @@ def test_a_leaderboard_is_mirrored_offline(tmp_path: Path, capsys: pytest.Captur
     study = ["--sample", "12", "--batch_sizes", "[2]", "--proxies", "params", "--resamples", "20"]
     assert main(["run", *study, "--tracker", "none", "--out", results]) == 0
     assert main(["leaderboard", "--results", results, "--out", out, "--tracker", "wandb"]) == 0
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracked offline")]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("W&B offline")]
     found = finished(Path(line.rsplit(" ", 1)[1]))
     start = next(r.run for r in found if r.HasField("run"))
     assert (start.job_type, start.display_name) == ("leaderboard", "leaderboard of results")
