@@ -11,8 +11,7 @@ from jsonargparse import Namespace
 
 from ..bench.study.config import listed
 from ..errors import ConfigError
-from ..evolution.engine.config import check_engine
-from ..evolution.study.config import EvolveConfig
+from ..evolution.study.config import EvolveConfig, check
 from .parser import ConfigFile, Parser, settings, values_of
 from .terminal import show
 
@@ -48,7 +47,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         return _open(parsed)
     configs = [settings(EvolveConfig, given) for given in parsed]
     for config in configs:
-        check_engine(config.engine)  # before torch is loaded, which takes seconds
+        check(config)  # before torch is loaded, which takes seconds
     from ..evolution.study.search import search
 
     searches = []

@@ -9,6 +9,9 @@ from ...errors import ConfigError
 #: The proxies that the objective `gain` compares with, as formulas over layer tables: params, macs, synflow and meco.
 RIVALS = ("sum(params)", "sum(macs)", "sum(synflow)", "sum(min_eigenvalue)")
 
+#: Maximum height of a program in a file, and the most that the limit of a search can be.
+HEIGHT_LIMIT = 64
+
 
 @dataclass(frozen=True)
 class EngineConfig:

@@ -25,6 +25,7 @@ from ..data import statistics
 from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.layers import COLUMNS, LayerTable
 from ..data.statistics import TERMINALS, Collected, Collection, Statistics
+from ..engine.config import HEIGHT_LIMIT
 from ..engine.pools import CONSTANTS, PoolScore, vocabulary
 from ..language import layers, primitives
 from ..language.parse import parse
@@ -33,9 +34,6 @@ from ..language.programs import Program, Vocabulary
 
 #: Version of the format of program files.
 FORMAT = 1
-
-#: Maximum height of a program in a file, which may be higher than those of a search.
-HEIGHT_LIMIT = 64
 
 #: Vocabulary of programs over network statistics.
 STATISTICS = Vocabulary(dict.fromkeys(TERMINALS, "tensor"), PRIMITIVES, HEIGHT_LIMIT)

@@ -26,7 +26,7 @@ from ..data import layers as tables
 from ..data.bank import Bank
 from ..data.split import draw, masked
 from ..data.statistics import VERSION
-from ..engine.config import EngineConfig, check_engine
+from ..engine.config import EngineConfig
 from ..engine.fitness import Objective
 from ..engine.generations import Representation
 from ..engine.networks import Measure, Scoring
@@ -35,8 +35,8 @@ from ..language import layers, primitives
 from ..language.parse import parse
 from ..language.register_machines import Machines
 from ..language.variation import Trees
-from .config import CONFIG_VERSION, EvolveConfig, Ground
-from .found import HEIGHT_LIMIT, LAYERS, STATISTICS
+from .config import EvolveConfig, Ground, check
+from .found import LAYERS, STATISTICS
 
 
 @dataclass(frozen=True)
@@ -104,66 +104,6 @@ def resolve_search(config: EvolveConfig) -> ProgramSearch | AggregateSearch:
     if over == "ranks" or over == "logs":  # noqa: PLR1714  mypy narrows no type by `in`
         return _aggregates(config, over)
     return _programs(config, over)
-
-
-def check(config: EvolveConfig) -> None:
-    """Check all values that can be checked without reading a file.
-
-    Raises:
-        ConfigError: A value is not possible.
-    """
-    if config.version != CONFIG_VERSION:
-        raise ConfigError(f"version: expected {CONFIG_VERSION}, got {config.version}")
-    check_engine(config.engine)
-    if (limit := config.engine.height_limit) > HEIGHT_LIMIT:
-        raise ConfigError(f"engine: expected a height_limit of at most {HEIGHT_LIMIT}, got {limit}")
-    if not config.grounds:
-        raise ConfigError("grounds: expected at least one space and data set")
-    if not 0 <= config.sample_seed < 2**32:
-        raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
-    if not 0 < config.top <= 1:
-        raise ConfigError(f"top: expected a share above 0, at most 1, got {config.top}")
-    if config.objective in {"gain", "partial"} and (config.over != "layers" or config.sign != "higher"):
-        raise ConfigError(
-            f"objective: expected over layers and sign higher with {config.objective}, got {config.over} and "
-            f"{config.sign}: only layer tables hold the scores of the rivals"
-        )
-    if config.over in {"statistics", "layers"}:
-        _check_programs(config)
-    elif config.members < 0:
-        raise ConfigError(f"members: expected 0 or more, got {config.members}")
-    elif config.objective == "both" and not config.engine.pareto:
-        raise ConfigError("objective: expected engine.pareto with both, because only it selects by two objectives")
-
-
-def _check_programs(config: EvolveConfig) -> None:
-    if config.pool < 3 or not (config.draw == 0 or 3 <= config.draw <= config.pool):
-        raise ConfigError(
-            f"pool: expected 3 or more networks, and a draw of 3 to that number, or 0 for all, got {config.pool} and "
-            f"{config.draw}"
-        )
-    if not listed(config.seeds) or not listed(config.batch_sizes):
-        raise ConfigError("seeds, batch_sizes: expected at least one of each")
-    for name in ("test", "grounds_drawn", "exact"):
-        if (value := getattr(config, name)) < 0:
-            raise ConfigError(f"{name}: expected 0 or more, got {value}")
-    if config.split == "classes" and config.test < 3:
-        raise ConfigError(f"test: expected 3 or more networks of the validation classes, got {config.test}")
-    if config.over == "layers" and config.representation != "tree":
-        raise ConfigError("representation: expected tree with over layers, got sequential")
-    if config.objective == "gain" and not config.rivals:
-        raise ConfigError("rivals: expected at least one formula that a gain is over, got []")
-    if config.over == "statistics" and config.engine.alike < 1:
-        raise ConfigError(
-            "engine: expected alike=1 with over=statistics, whose programs are not scored on all networks, got "
-            f"{config.engine.alike:g}"
-        )
-    if config.workers < 1:
-        raise ConfigError(f"workers: expected 1 or more, got {config.workers}")
-    if config.engine.pareto and config.engine.parsimony:
-        raise ConfigError("engine: expected either parsimony or pareto, because both make programs small")
-    if config.objective == "both":
-        raise ConfigError("objective: expected tau, top or weighted, got both, which is only for aggregates")
 
 
 def _programs(config: EvolveConfig, over: Literal["statistics", "layers"]) -> ProgramSearch:

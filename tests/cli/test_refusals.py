@@ -115,9 +115,20 @@ def test_an_option_that_names_nothing_is_refused(arguments: str, refused: Refuse
     assert f"{option}: expected at least one value, got none: leave --{option} out or name some" in line
 
 
-@pytest.mark.parametrize("option", ["engine.population=1", "engine.generations=-1", "engine.tournament=0"])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("engine.population=1", "engine: expected generations >= 0, population >= 2"),
+        ("engine.generations=-1", "engine: expected generations >= 0, population >= 2"),
+        ("engine.tournament=0", "engine: expected generations >= 0, population >= 2"),
+        ("engine.height_limit=65", "engine: expected a height_limit of at most 64, got 65"),
+        ("pool=1", "pool: expected 3 or more networks"),
+        ("seeds=[]", "seeds, batch_sizes: expected at least one of each"),
+        ("workers=0", "workers: expected 1 or more, got 0"),
+    ],
+)
 def test_a_search_that_cannot_be_is_refused_before_torch_is_loaded(
-    option: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    option: str, said: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "zcbench.evolution.study.search", None)  # its import would raise
-    assert "engine: expected generations >= 0, population >= 2" in refused(["evolve", f"--{option}"])
+    assert said in refused(["evolve", f"--{option}"])

@@ -15,9 +15,8 @@ from zcbench.cli.parser import parse as parse_command
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.language.parse import parse
-from zcbench.evolution.study.config import EvolveConfig, Ground
+from zcbench.evolution.study.config import EvolveConfig, Ground, check
 from zcbench.evolution.study.found import STATISTICS
-from zcbench.evolution.study.resolve import check
 from zcbench.spaces import SPACES
 
 EVERY = sorted(name for name in searches() if name.startswith("evolution/"))
