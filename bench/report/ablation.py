@@ -16,9 +16,9 @@ _INTRODUCTION = """# Ablations
 in `differences.csv` and `agreement.csv`. `zcbench leaderboard --verify` makes these tables again from `scores.parquet`.
 
 ρ is Spearman's rho and τ is Kendall's tau-b, both signed and averaged over seeds. [Brackets] are 95 % intervals. The
-interval of a mean is a bootstrap over networks, in which all seeds of a network are one cluster. The interval of a
-standard deviation (sd) is the chi-square interval of independent normal seeds. *Agreement* is the mean τ between the
-scores that two seeds give to the same networks.
+interval of a mean is a bootstrap over classes of networks: networks that are one function are drawn together, with all
+their seeds. The interval of a standard deviation (sd) is the chi-square interval of independent normal seeds.
+*Agreement* is the mean τ between the scores that two seeds give to the same networks.
 """
 _SPREADS = """\
 | proxy | batch | seeds | networks | cover | ρ | sd | τ | sd | τ from, to | agreement |

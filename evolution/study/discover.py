@@ -95,9 +95,9 @@ def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda st
     out.mkdir(parents=True, exist_ok=True)
     # Collecting statistics takes long, so the folder of another search is refused before.
     last_state(out, dict(search.recipe))
-    pools = [pool for study in search.grounds for pool in _pools(search, study, slice(search.pool))]
+    pools = [pool for study in search.grounds for pool in pools_of(search, study, slice(search.pool))]
     chosen = slice(search.pool, None)  # the networks of the validation classes
-    others = [p for study in search.grounds for p in _pools(search, study, chosen)] if search.by_class else []
+    others = [p for study in search.grounds for p in pools_of(search, study, chosen)] if search.by_class else []
     recipe = {**search.recipe, "pools": {pool.name: [handle.path.stem for handle in pool.handles] for pool in pools}}
     with Workers(search.workers) as workers:
         kind = LayerProblem if search.over == "layers" else NetworkProblem
@@ -126,7 +126,7 @@ def discover(search: ProgramSearch, *, each: Callable[[State], None] = lambda st
     return Discovery(state, candidates, tests, notes)
 
 
-def _pools(search: ProgramSearch, study: Study, part: slice) -> list[Pool]:
+def pools_of(search: ProgramSearch, study: Study, part: slice) -> list[Pool]:
     """Collect the statistics of some networks of a ground, one pool for every batch size and seed."""
     bank, workers = search.bank, search.workers
     indices = study.indices[part]

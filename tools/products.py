@@ -1,0 +1,116 @@
+"""Products of two programs over layer tables, on the networks that a choice may read: pool and validation classes.
+
+    python -m zcbench.tools.products CONFIG STATISTICS OUT PROGRAM.json ... > products.csv
+
+CONFIG is a search by class over layers whose objective is `gain`, and STATISTICS the folder of its layer tables. Every
+program is a row, and so is every product of two, `mul(A, B)` and `mul(A, sqrt(B))`. `gain` is the least gain over the
+grounds, over the rivals of the configuration, on all these networks, and `validation` on those of the validation
+classes alone. The product with the highest gain is written to OUT as a program file, so that `zcbench evolve --open`
+can test it on sealed classes, which nothing here reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ..cli import evolve
+from ..cli.parser import command_parser, parse, settings
+from ..engine import Workers
+from ..errors import ConfigError, ZcbenchError
+from ..evolution.engine.layers import LayerProblem
+from ..evolution.study.config import EvolveConfig
+from ..evolution.study.discover import pools_of
+from ..evolution.study.found import Found, digest, read
+from ..evolution.study.resolve import AggregateSearch, ProgramSearch, resolve_search
+
+#: What a product has of the recipe of its first program: the networks that it may have been chosen on.
+SHARED = ("version", "grounds", "pool", "split", "sample_seed", "batch_sizes", "seeds", "over", "versions", "protocol")
+
+
+def products(programs: Sequence[Found]) -> list[Found]:
+    """Return the product of any two programs, and that of each with the square root of each other one."""
+    equal = [_product(a, b, b.program, b.name) for a, b in itertools.combinations(programs, 2)]
+    unequal = [
+        _product(a, b, f"sqrt({b.program})", f"square root of {b.name}") for a, b in itertools.permutations(programs, 2)
+    ]
+    return equal + unequal
+
+
+def _product(a: Found, b: Found, second: str, said: str) -> Found:
+    if a.over != "layers" or b.over != "layers" or {a.direction, b.direction} != {"higher"}:
+        raise ConfigError(
+            f"programs: expected programs over layers whose higher scores are better, got {a.name}, {b.name}"
+        )
+    recipe = {name: a.recipe[name] for name in SHARED if name in a.recipe} | {"product": [a.name, said]}
+    made = dataclasses.replace(
+        a,
+        name="",
+        program=f"mul({a.program}, {second})",
+        paper="product of two programs found by genetic programming",
+        recipe=recipe,
+        openings=[],
+    )
+    return dataclasses.replace(made, name=f"evolved-{digest(made)[:6]}")
+
+
+def measured(search: ProgramSearch | AggregateSearch, programs: Sequence[Found]) -> pd.DataFrame:
+    """Return a row for every program, the best first: tau on every ground, and both least gains.
+
+    Raises:
+        ConfigError: The search is none by class over layers.
+    """
+    if (
+        not isinstance(search, ProgramSearch)
+        or search.over != "layers"
+        or not search.by_class
+        or search.measure.objective != "gain"
+    ):
+        raise ConfigError("config: expected a search over layers with split: classes and objective: gain")
+    trees = [program.tree() for program in programs]
+    with Workers(1) as workers:
+        parts = []
+        for part in (slice(None), slice(search.pool, None)):
+            pools = [pool for study in search.grounds for pool in pools_of(search, study, part)]
+            parts.append(LayerProblem(pools, search.scoring, search.measure, workers))
+        whole, chosen = parts
+        taus = whole.coefficients(trees, whole.everything(), "tau")
+        gains = [part.coefficients(trees, part.everything(), "gain").min(1) for part in (whole, chosen)]
+    rows = {
+        "name": [program.name for program in programs],
+        "of": [" times ".join(program.recipe.get("product", [program.name])) for program in programs],
+        **{study.space.name: column for study, column in zip(search.grounds, taus.T, strict=True)},
+        "gain": gains[0],
+        "validation": gains[1],
+        "size": [tree.size for tree in trees],
+    }
+    return pd.DataFrame(rows).sort_values("gain", ascending=False, kind="stable")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the table to standard output and the best product to its file; return the exit status."""
+    if len(arguments) < 5:
+        sys.stderr.write("expected CONFIG STATISTICS OUT and two PROGRAM.json or more\n")
+        return 2
+    name, statistics, out, *files = arguments
+    try:
+        (given,) = parse(command_parser(evolve), ["--config", name, "--statistics", statistics])
+        programs = [read(Path(file)) for file in files]
+        every = [*programs, *products(programs)]
+        table = measured(resolve_search(settings(EvolveConfig, given)), every)
+    except ZcbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(table.to_csv(index=False, float_format="%.4f"))
+    best = next(found for name in table["name"] for found in every[len(programs) :] if found.name == name)
+    best.write(Path(out) / f"{best.name}.json")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
