@@ -1,16 +1,17 @@
 """Products of two programs over layer tables, on the networks that a choice may read: pool and validation classes.
 
-    python -m zcbench.tools.products CONFIG STATISTICS OUT PROGRAM.json ... > products.csv
+    python -m zcbench.tools.products CONFIG STATISTICS PROGRAM.json ... --out FOLDER > products.csv
 
 CONFIG is a search by class over layers whose objective is `gain`, and STATISTICS the folder of its layer tables. Every
 program is a row, and so is every product of two, `mul(A, B)` and `mul(A, sqrt(B))`. `gain` is the least gain over the
 grounds, over the rivals of the configuration, on all these networks, and `validation` on those of the validation
-classes alone. The product with the highest gain is written to OUT as a program file, so that `zcbench evolve --open`
-can test it on sealed classes, which nothing here reads.
+classes alone. The product with the highest gain, or those that `--write` names, are written to FOLDER as program files,
+so that `zcbench evolve --open` can test them on sealed classes, which nothing here reads.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import itertools
 import sys
@@ -22,7 +23,7 @@ import pandas as pd
 from ..cli import evolve
 from ..cli.parser import command_parser, parse, settings
 from ..engine import Workers
-from ..errors import ConfigError, ZcbenchError
+from ..errors import ConfigError, ZcbenchError, unknown_name
 from ..evolution.engine.layers import LayerProblem
 from ..evolution.study.config import EvolveConfig
 from ..evolution.study.discover import pools_of
@@ -30,14 +31,14 @@ from ..evolution.study.found import Found, digest, read
 from ..evolution.study.resolve import AggregateSearch, ProgramSearch, resolve_search
 
 #: What a product has of the recipe of its first program: the networks that it may have been chosen on.
-SHARED = ("version", "grounds", "pool", "split", "sample_seed", "batch_sizes", "seeds", "over", "versions", "protocol")
+SHARED = ("version", "grounds", "pool", "split", "sample_seed", "batch_sizes", "seeds", "over", "versions", "protocol", "environment")
 
 
 def products(programs: Sequence[Found]) -> list[Found]:
     """Return the product of any two programs, and that of each with the square root of each other one."""
     equal = [_product(a, b, b.program, b.name) for a, b in itertools.combinations(programs, 2)]
     unequal = [
-        _product(a, b, f"sqrt({b.program})", f"square root of {b.name}") for a, b in itertools.permutations(programs, 2)
+        _product(a, b, f"sqrt({b.program})", f"sqrt of {b.name}") for a, b in itertools.permutations(programs, 2)
     ]
     return equal + unequal
 
@@ -93,22 +94,32 @@ def measured(search: ProgramSearch | AggregateSearch, programs: Sequence[Found])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the table to standard output and the best product to its file; return the exit status."""
-    if len(arguments) < 5:
-        sys.stderr.write("expected CONFIG STATISTICS OUT and two PROGRAM.json or more\n")
-        return 2
-    name, statistics, out, *files = arguments
+    """Write the table to standard output and products to their files; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m zcbench.tools.products", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("config", help="a configuration of zcbench evolve")
+    parser.add_argument("statistics", help="folder of layer tables")
+    parser.add_argument("programs", type=Path, nargs="+", help="program files, two or more")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the program files that are written")
+    parser.add_argument("--write", action="append", default=[], help="a product to write, by its name")
+    given = parser.parse_args(arguments)
     try:
-        (given,) = parse(command_parser(evolve), ["--config", name, "--statistics", statistics])
-        programs = [read(Path(file)) for file in files]
-        every = [*programs, *products(programs)]
-        table = measured(resolve_search(settings(EvolveConfig, given)), every)
+        (asked,) = parse(command_parser(evolve), ["--config", given.config, "--statistics", given.statistics])
+        programs = [read(path) for path in given.programs]
+        made = {program.name: program for program in products(programs)}
+        if not made:
+            raise ConfigError("programs: expected two program files or more, got one")
+        table = measured(resolve_search(settings(EvolveConfig, asked)), [*programs, *made.values()])
+        wanted = given.write or [next(name for name in table["name"] if name in made)]
+        for name in wanted:
+            if name not in made:
+                raise unknown_name("product", name, made)
+            made[name].write(given.out / f"{name}.json")
     except ZcbenchError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(table.to_csv(index=False, float_format="%.4f"))
-    best = next(found for name in table["name"] for found in every[len(programs) :] if found.name == name)
-    best.write(Path(out) / f"{best.name}.json")
     return 0
 
 

@@ -54,7 +54,7 @@ def test_every_two_programs_have_three_products(files: list[str]) -> None:
 def test_products_are_measured_on_pool_and_validation_and_the_best_is_written(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["config.yaml", "tables", "out", *files]) == 0
+    assert main(["config.yaml", "tables", *files, "--out", "out"]) == 0
     table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("of")
     assert len(table) == 3 + 9
     assert table["gain"].is_monotonic_decreasing
@@ -66,12 +66,17 @@ def test_products_are_measured_on_pool_and_validation_and_the_best_is_written(
     products_alone = table[table.index.str.contains(" times ")]
     assert read(written).name == products_alone["name"].iloc[0] == written.stem
     assert read(written).openings == []
+    last = products_alone["name"].iloc[-1]
+    assert main(["config.yaml", "tables", *files, "--out", "others", "--write", last]) == 0
+    assert [path.stem for path in Path("others").glob("*.json")] == [last]
+    assert main(["config.yaml", "tables", *files, "--out", "others", "--write", "nothing"]) == 2
+    assert "unknown product 'nothing'" in capsys.readouterr().err
 
 
 def test_tau_is_that_of_the_networks_which_a_search_may_read(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["config.yaml", "tables", "out", *files]) == 0
+    assert main(["config.yaml", "tables", *files, "--out", "out"]) == 0
     table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("of")
     space = SPACES["nb201"](None)
     truth = space.truth("cifar10", "analog-baseline").values
@@ -100,13 +105,13 @@ def test_other_searches_are_refused(
     files: list[str], change: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("config.yaml").write_text(CONFIG.replace(*change))
-    assert main(["config.yaml", "tables", "out", *files]) == 2
+    assert main(["config.yaml", "tables", *files, "--out", "out"]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_programs_of_other_kinds_are_refused(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Found(name="ranks", program="snip", over="ranks").write(Path("ranks.json"))
-    assert main(["config.yaml", "tables", "out", files[0], "ranks.json"]) == 2
+    assert main(["config.yaml", "tables", files[0], "ranks.json", "--out", "out"]) == 2
     assert "expected programs over layers whose higher scores are better, got first, ranks" in capsys.readouterr().err
-    assert main(["config.yaml", "tables", "out", files[0]]) == 2
-    assert "two PROGRAM.json or more" in capsys.readouterr().err
+    assert main(["config.yaml", "tables", files[0], "--out", "out"]) == 2
+    assert "expected two program files or more, got one" in capsys.readouterr().err
