@@ -7,6 +7,9 @@ import json
 import re
 from collections.abc import Iterable
 
+#: Most names that an error lists.
+SHOWN = 24
+
 
 class ZcbenchError(Exception):
     """A user error, whose message is always one line. The command line prints it and exits with status 2."""
@@ -86,8 +89,14 @@ def bad_architecture(text: str, reason: object) -> ArchitectureError:
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name; it suggests the nearest known names."""
     names = sorted(known)
+    parts = re.split(r"[\s;]+", str(name).strip())
+    if len(parts) > 1 and set(parts) <= set(names):
+        return UnknownNameError(f"unknown {kind} '{name}': names are separated by commas: {','.join(parts)}")
     close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
+    few = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {few}"
+    if kind == "proxy" and not close:
+        hint = "if it is yours, name its file with --include; otherwise see `zcbench list proxies`"
     return UnknownNameError(f"unknown {kind} '{name}': {hint}")
 
 

@@ -66,6 +66,8 @@ def main(parsed: Sequence[Namespace]) -> int:
             raise ConfigError(f"{name}: expected a file in a folder that exists, got {given[name]}")
     if given.config and not given["update"]:
         raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
+    if path.is_dir():  # before anything is scored for it
+        raise ConfigError(f"baseline: expected a JSON file, got {path}, which is a folder")
     document = {} if given.config else read_baseline(path)
     study = dataclasses.replace(resolve(_study_config(given, document)), code=of_package())
     with _folder(given.results) as folder:
@@ -77,8 +79,12 @@ def main(parsed: Sequence[Namespace]) -> int:
         if failed:
             print(f"{path}: not written, because a baseline needs every score", file=sys.stderr)
             return 4
+        before = compare(document, study.recipe, rows, rtol=given.rtol) if document else []
+        changed = list(dict.fromkeys(finding.proxy for finding in before if finding.outcome != "same"))
         write_baseline(path, make_baseline(study.config, study.recipe, rows))
-        print(f"{path}: {len(study.indices)} networks, {rows['proxy'].nunique()} proxies", file=sys.stderr)
+        what = f"{len(study.indices)} networks, {rows['proxy'].nunique()} proxies"
+        what += f"; changed: {', '.join(changed) or 'none'}" * bool(document)
+        print(f"{path}: {what}", file=sys.stderr)
         return 0
     findings = compare(document, study.recipe, rows, rtol=given.rtol)
     title = f"{path.name}: {len(study.indices)} networks of {study.space.name} on {study.images.name}"
@@ -113,14 +119,18 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
 
 
 def _report(given: Namespace, findings: Sequence[Finding], title: str, suite: str) -> None:
-    from ..bench.report.check import as_json, as_junit, as_markdown, as_table
+    from ..bench.report.check import advice, as_json, as_junit, as_markdown, as_table
 
+    include = f" --include {','.join(listed(given.include))}" if given.include else ""
+    command = f"zcbench check --baseline {given.baseline}{include} --update"
     if given.junit:
-        Path(given.junit).write_text(as_junit(findings, suite), "utf-8")
+        Path(given.junit).write_text(as_junit(findings, suite, command), "utf-8")
     if given.markdown:
         with Path(given.markdown).open("a", encoding="utf-8") as stream:
-            stream.write(as_markdown(findings, title))
+            stream.write(as_markdown(findings, title, command))
     if given.json:
         print(as_json(findings), end="")
     else:
         show(as_table(findings, title))
+    if todo := advice(findings, command):
+        print(f"zcbench: {todo}", file=sys.stderr)

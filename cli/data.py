@@ -59,7 +59,8 @@ def _head(folder: Path) -> str:
     """Return the data folder, and why it is this one."""
     from ..datasets.files.registry import VARIABLE
 
-    return f"{folder}  ({VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'})"
+    set_ = "is set" if os.environ.get(VARIABLE) else "is not set"
+    return f"{folder}  ({VARIABLE} {set_}{'' if folder.is_dir() else '; there is no such folder'})"
 
 
 def _place(path: Path, folder: Path) -> Path:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
 
 from jsonargparse import Namespace
 
@@ -24,13 +23,13 @@ class Finding:
 
     Attributes:
         name: What was looked for.
-        state: `ok`, or `absent` if something does not work without it.
+        state: `ok`, or what is wrong, such as `absent`: something does not work then.
         what: What was found, in words.
         do: What to do; empty where nothing is to be done.
     """
 
     name: str
-    state: Literal["ok", "absent"]
+    state: str
     what: str
     do: str = ""
 
@@ -92,8 +91,10 @@ def _data(given: str | None) -> Iterator[Finding]:
         if found.state in {"present", "unverified"}:
             yield Finding(f"data {name}", "ok", found.note or found.state)
         else:
-            said = found.note or (source.what if found.state == "absent" else found.state)
-            yield Finding(f"data {name}", "absent", said, f"{source.get.partition(' (')[0]}; see `zcbench data list`")
+            said = found.note or source.what
+            yield Finding(
+                f"data {name}", found.state, said, f"{source.get.partition(' (')[0]}; see `zcbench data list`"
+            )
 
 
 def _extras() -> Iterator[Finding]:

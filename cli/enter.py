@@ -65,7 +65,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         ready = _ready(given, boards, names, files)
     if _faults(ready[0][1], names):
         return 1
-    shown = table("board", "proxy", "rank", "tau [95 %]", "ms", title=f"entry of {', '.join(names)}")
+    shown = table("board", "proxy", "rank", "τ [95 %]", "ms", title=f"entry of {', '.join(names)}")
     records: list[dict[str, Any]] = []
     failed = 0
     for board, study in ready:
@@ -116,10 +116,10 @@ def _ready(
         return ready
     if not (ready or given.boards):  # one board is enough to begin with
         absent = [min(absent, key=lambda each: effort(each[1]))]
-    lines = [f"{title} lacks {', '.join(names)}" for title, names in absent]
+    lines = [f"{title.rpartition(' v')[0] or title} lacks {', '.join(names)}" for title, names in absent]
     get = how_to_get(dict.fromkeys(name for _, names in absent for name in names))
     if given.boards or not ready:
-        which = "" if given.boards else "no board has them; the first to get: "
+        which = "" if given.boards else f"none of the {len(boards)} boards has them; the easiest to get: "
         raise ConfigError(f"boards: expected data files at hand, but {which}{'; '.join(lines)}: {get}")
     for line in [f"{len(lines)} of {len(boards)} boards are left out:", *lines, get]:
         print(f"zcbench: {line}", file=sys.stderr)

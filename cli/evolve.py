@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,6 +89,10 @@ def _explain(given: Namespace) -> int:
     if given.json:
         raise ConfigError("json: expected a search, whose programs it prints, got --explain: leave one of them out")
     text, figure = given.explain, given.figure and Path(given.figure)
+    if re.fullmatch(r"evolved-[0-9a-f]{6}", text):
+        raise ConfigError(
+            f"explain: expected a program or its file, such as results-evolution/programs/{text}.json, got {text}"
+        )
     found = read(Path(text)) if text.endswith(".json") else Found(name="program", program=text, over=given.over)
     program = found.tree()
     if figure is not None and figure.suffix != ".svg":

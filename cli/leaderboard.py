@@ -92,7 +92,8 @@ def main(parsed: Sequence[Namespace]) -> int:
         result = f"{len(faults)} faults" if faults else "every number follows from the scores"
         print(f"{out}: {result}", file=sys.stderr)
         return 1 if faults else 0
-    made = write(Path(given.results), out, _entries(values_of(given, "entries")), _beside(given))
+    entries = _entries(values_of(given, "entries"))
+    made = write(Path(given.results), out, entries, _beside(given))
     if given.tracker == "wandb":
         from ..bench.report.tracking import track_leaderboard
 
@@ -100,8 +101,8 @@ def main(parsed: Sequence[Namespace]) -> int:
     if given.json:
         print(json.dumps(as_records(made), indent=1, allow_nan=False))
     else:
-        for standing in made:
-            print(_summary(standing))
+        for line in [*map(_summary, made), *_places(made, entries)]:
+            print(line)
     if failed := _failed(made, given.results, out):
         print(failed, file=sys.stderr)
     print(f"page: {out / 'index.html'}", file=sys.stderr)
@@ -109,16 +110,35 @@ def main(parsed: Sequence[Namespace]) -> int:
 
 
 def _summary(standing: Standing) -> str:
-    """Return a line on a board: how many proxies were scored, which baselines are beside them, and which is first."""
-    names = dict.fromkeys(ranking.proxy for ranking in standing.rankings)
-    recipe, best = standing.board.recipe, standing.rankings[0]
-    added = [name for name in names if name not in {*recipe.versions, *recipe.aggregates}]
-    scored = len(names) - len(added)
-    beside = f", beside {' and '.join(added)} for comparison" if added else ""
-    tau = best.correlation.tau
+    """Return a line on a board: how many proxies were scored, which is first, and the baselines beside them."""
+    recipe = standing.board.recipe
+    taus = {ranking.proxy: ranking.claimed_tau for ranking in reversed(standing.rankings)}
+    scored = [name for name in taus if name in {*recipe.versions, *recipe.aggregates}]
+    best = next(ranking for ranking in standing.rankings if ranking.proxy in scored)
+    tau = best.claimed_tau
     first = f"first is {best.proxy}, tau {tau:.3f}" if math.isfinite(tau) else "none has a tau"
-    proxies = "1 proxy" if scored == 1 else f"{scored} proxies"
-    return f"{standing.board.name}: {proxies} ranked{beside}; {first}"
+    beside = ", ".join(f"{name} {tau:.3f}" for name, tau in sorted(taus.items()) if name not in scored)
+    proxies = "1 proxy" if len(scored) == 1 else f"{len(scored)} proxies"
+    return f"{standing.board.name}: {proxies} ranked; {first}" + f" (for comparison: {beside})" * bool(beside)
+
+
+def _places(made: Sequence[Standing], entries: Sequence[Path]) -> list[str]:
+    """Return a line for each proxy of the entries: its rank on every board that has it, and over all boards."""
+    from ..bench.results.overview import overview
+    from ..bench.results.published.sources import read
+
+    names = dict.fromkeys(name for entry in entries for board, _ in read(entry) for name in board.recipe.versions)
+    titles = {standing.board.id: standing for standing in made}
+    lines = []
+    for each in overview(made) if names else []:
+        if each.proxy in names:
+            ranks = [
+                f"rank {cell.place} of {len(titles[key].rankings)} on {titles[key].board.title}"
+                for key, cell in each.cells.items()
+            ]
+            mean = f"mean rank {each.mean_rank:.2f}" if math.isfinite(each.mean_rank) else "no mean rank"
+            lines.append(f"{each.proxy}: {'; '.join([*ranks, mean])}" + f", {each.blank}" * bool(each.blank))
+    return lines
 
 
 def _failed(made: Sequence[Standing], results: str, out: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -69,7 +70,10 @@ class ConfigFile(ActionConfigFile):
         """Put the settings of the study whose turn it is into the namespace, and the name as it was given."""
         configs = read_configs(config_file(values))
         parser.count = max(parser.count, len(configs))
-        self.apply_config(parser, cfg, self.dest, configs[parser.turn % len(configs)])
+        try:
+            self.apply_config(parser, cfg, self.dest, configs[parser.turn % len(configs)])
+        except ConfigError as error:
+            raise ConfigError(f"{values}: {error}") from None
         cfg[self.dest][-1] = values
 
 
@@ -112,10 +116,18 @@ def add_shared(parser: Parser, *names: str) -> None:
 
 
 def config_file(name: str) -> Path:
-    """Return the path of a configuration: a file, or a name from `zcbench list studies` or `zcbench list searches`."""
+    """Return the path of a configuration: a file, or a name from `zcbench list studies` or `zcbench list searches`.
+
+    Raises:
+        ConfigError: It is neither, and much like a name.
+    """
     known = studies() | searches()
     bare = name.removeprefix("configs/").removesuffix(".yaml")
-    return known[bare] if bare in known and not Path(name).is_file() else Path(name)
+    if bare in known and not Path(name).is_file():
+        return known[bare]
+    if not Path(name).exists() and (close := difflib.get_close_matches(bare, known, n=1, cutoff=0.8)):
+        raise ConfigError(f"config: {name} is neither a file nor a known name: did you mean {close[0]}?")
+    return Path(name)
 
 
 def command_parser(command: ModuleType) -> Parser:

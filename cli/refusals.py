@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from types import NoneType, UnionType
@@ -28,16 +29,42 @@ def in_plain_words(message: str, actions: Iterator[Any]) -> str:
         if got and (expected := _kind(kinds[0]) if kinds and kinds[0] else _told(message)):
             return f"{name}: expected {expected}, got {'null' if got[1] == 'None' else got[1][:_LONGEST] or 'nothing'}"
     if choice := re.match(r"argument (?:--)?(\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)$", message):
-        return f"{choice[1].lower()}: expected {choice[3].replace(chr(39), '')}, got {choice[2]}"
+        known = choice[3].replace(chr(39), "")
+        close = difflib.get_close_matches(choice[2], known.split(", "), n=1)
+        return f"{choice[1].lower()}: expected {known}, got {choice[2]}" + (
+            f": did you mean {close[0]}?" if close else ""
+        )
     if lacking := re.match(r"argument --([^\s/:]+)\S*: expected (?:one|at least one) argument$", message):
         return f"{lacking[1]}: expected a value, got none"
     if needed := re.match(r"the following arguments are required: (.*)$", message):
         names = [name.rpartition(".")[2] for name in needed[1].split(", ")]
-        options = {action.dest: action.option_strings for action in actions}
-        return f"expected {' and '.join((options.get(name) or [name.upper()])[0] for name in names)}, got none"
+        known_actions = {action.dest: action for action in actions}
+        return f"expected {' and '.join(_named(name, known_actions.get(name)) for name in names)}, got none"
     if unknown := re.match(r"(?:unrecognized arguments: |Subcommand '\S+' does not accept option )(.*)$", message):
-        return f"unknown arguments: {unknown[1].strip(chr(39))}"
+        given = unknown[1].strip(chr(39))
+        known = {option for action in actions for option in action.option_strings if option.startswith("--")}
+        return f"unknown arguments: {given}{_meant(given.split(), known)}"
     return message
+
+
+def _meant(words: list[str], known: set[str]) -> str:
+    """Return which options a user may have meant by words that are none; nothing if none is like them."""
+    for word in words:
+        name = word.partition("=")[0]
+        like = (
+            "--out" if name == "--results" and "--out" in known else ""
+        )  # one folder, which `run` writes and others read
+        close = [like] if like else difflib.get_close_matches(f"--{name.lstrip('-')}", known, n=1, cutoff=0.7)
+        if close:
+            return f": did you mean {close[0] if word.startswith('--') else close[0].lstrip('-')}?"
+    return ""
+
+
+def _named(name: str, action: Any) -> str:
+    """Return how an argument that is needed is named: its option, or its name and what it can be."""
+    if action is not None and action.option_strings:
+        return str(action.option_strings[0])
+    return f"{name.upper()} ({', '.join(action.choices)})" if action is not None and action.choices else name.upper()
 
 
 def _kind(hint: Any) -> str:

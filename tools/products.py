@@ -31,7 +31,19 @@ from ..evolution.study.found import Found, digest, read
 from ..evolution.study.resolve import AggregateSearch, ProgramSearch, resolve_search
 
 #: What a product has of the recipe of its first program: the networks that it may have been chosen on.
-SHARED = ("version", "grounds", "pool", "split", "sample_seed", "batch_sizes", "seeds", "over", "versions", "protocol", "environment")
+SHARED = (
+    "version",
+    "grounds",
+    "pool",
+    "split",
+    "sample_seed",
+    "batch_sizes",
+    "seeds",
+    "over",
+    "versions",
+    "protocol",
+    "environment",
+)
 
 
 def products(programs: Sequence[Found]) -> list[Found]:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from rich import box
 from rich.table import Table
 
-from ..results.regress import Finding
+from ..results.regress import Finding, percent_of
 from .numbers import null_if_not_finite, number
 from .table import markdown, plain
 
@@ -26,11 +26,17 @@ def as_table(findings: Sequence[Finding], title: str) -> Table:
     outcomes = [f.outcome for f in findings]
     counts = {outcome: outcomes.count(outcome) for outcome in ("same", "not comparable", "regressed")}
     caption = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    if counts["regressed"]:
-        caption += "\n--json has all coefficients, and the networks whose rank moved most"
-    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = Table(
+        title=title,
+        title_justify="left",
+        caption=caption,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=0,
+    )
     sizes = len({f.batch_size for f in findings}) > 1
-    for column in ("proxy", *(("batch",) if sizes else ()), "outcome", "rho was", "rho is"):
+    for column in ("proxy", *(("batch",) if sizes else ()), "outcome", "ρ was", "ρ is"):
         table.add_column(column, justify="left" if column in {"proxy", "outcome"} else "right", no_wrap=True)
     table.add_column("scores that differ", overflow="fold")
     for f in findings:
@@ -44,7 +50,22 @@ def _differing(f: Finding) -> str:
     """Say how many scores have another status, or else how many differ, and by how much of the larger score."""
     if f.statuses:
         return f"{f.statuses} of {f.scores} by status"
-    return f"{f.differing} of {f.scores}" + f", by {f.largest:.1g}" * (f.differing > 0)
+    return f"{f.differing} of {f.scores}" + f", by up to {percent_of(f.largest)}" * (f.differing > 0)
+
+
+def advice(findings: Sequence[Finding], command: str) -> str:
+    """Say what to do about proxies whose scores moved or whose version is another; nothing if all are the same.
+
+    Args:
+        findings: What the check found.
+        command: The command that writes the baseline anew.
+    """
+    moved = [f.proxy for f in findings if f.outcome == "regressed"]
+    others = [f.proxy for f in findings if f.outcome == "not comparable"]
+    if moved:
+        names = ", ".join(dict.fromkeys(moved))
+        return f"not meant: undo the change; meant: raise the version of {names}, run {command}, commit the file"
+    return f"if all of this is meant: run {command}, commit the file" if others else ""
 
 
 def as_json(findings: Sequence[Finding]) -> str:
@@ -53,8 +74,8 @@ def as_json(findings: Sequence[Finding]) -> str:
     return json.dumps(records, indent=1, allow_nan=False) + "\n"
 
 
-def as_markdown(findings: Sequence[Finding], title: str) -> str:
-    """Write a heading and a table, one row a proxy; both values of a coefficient stand where they differ."""
+def as_markdown(findings: Sequence[Finding], title: str, command: str) -> str:
+    """Write a heading, a table with a row a proxy, and what to do; a coefficient that differs has both values."""
     outcomes = [f.outcome for f in findings]
     counts = {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)}
     rows = [
@@ -71,10 +92,12 @@ def as_markdown(findings: Sequence[Finding], title: str) -> str:
         for f in findings
     ]
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    return f"### zcbench check: {plain(said)}\n\n{plain(title)}\n\n{markdown(_HEAD, rows)}\n"
+    todo = advice(findings, f"`{command}`")
+    text = f"### zcbench check: {plain(said)}\n\n{plain(title)}\n\n{markdown(_HEAD, rows)}\n"
+    return f"{text}{plain(todo)}.\n\n" if todo else text
 
 
-def as_junit(findings: Sequence[Finding], name: str) -> str:
+def as_junit(findings: Sequence[Finding], name: str, command: str) -> str:
     """Write a JUnit file: a regression is a failure, and a proxy that cannot be compared is an error."""
     outcomes = [finding.outcome for finding in findings]
     suite = ElementTree.Element(
@@ -88,7 +111,9 @@ def as_junit(findings: Sequence[Finding], name: str) -> str:
         case = ElementTree.SubElement(suite, "testcase", classname=name, name=f"{f.proxy} at batch {f.batch_size}")
         if f.outcome != "same":
             kind = "failure" if f.outcome == "regressed" else "error"
-            moved = "\n".join(f"rank {m.before:g} -> {m.after:g}  {m.architecture}" for m in f.moved)
-            ElementTree.SubElement(case, kind, message=f.reason, type=f.outcome).text = moved
+            lines = [advice([f], command)]
+            lines += ["networks whose rank moved most; rank 1 has the highest score:"] if f.moved else []
+            lines += [f"rank {m.before:g} -> {m.after:g}  {m.architecture}" for m in f.moved]
+            ElementTree.SubElement(case, kind, message=f.reason, type=f.outcome).text = "\n".join(lines)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

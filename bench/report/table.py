@@ -51,7 +51,8 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         caption_justify="left",
         min_width=min(len(title), 80),
         caption=f"{first.accuracy}: {label}\n"
-        f"τ top: among the top 10 % by accuracy | by score; ms: per network, alone, on {first.device}"
+        f"τ top: among the top 10 % by accuracy | by score, {_MISSING} if these are too few\n"
+        f"ms: milliseconds for one network if nothing else is computed, on {first.device}"
         + "".join(f"\n{pool}" for pool in pools)
         + "\nof networks that are one function, one was scored" * ("representatives" in first.protocol)
         + "\na census of the space: nothing is left to sample, so there are no intervals" * first.census,

@@ -91,6 +91,9 @@ def boards(folder: Path) -> list[Board]:
     Raises:
         ResultsError: There are no runs, or a record is torn.
     """
+    if not folder.is_dir():
+        got = "which is a file" if folder.exists() else "which does not exist"
+        raise ResultsError(f"results: expected a folder that zcbench run wrote, got {folder}, {got}")
     Store(folder).upgrade()
     found: dict[tuple[Any, ...], Board] = {}
     for path in reversed(records(folder)):
@@ -99,7 +102,7 @@ def boards(folder: Path) -> list[Board]:
         found[key] = joined(found[key], board) if key in found else board
     if not found:
         raise ResultsError(
-            f"results {folder} hold no runs: start one with zcbench run --out {folder}; one that was interrupted "
+            f"results: {folder} holds no run: start one with zcbench run --out {folder}; one that was interrupted "
             "has its record when the same command has ended"
         )
     return sorted(found.values(), key=lambda board: (board.name, board.id))

@@ -137,6 +137,11 @@ def read_baseline(path: Path) -> dict[str, Any]:
     Raises:
         BaselineError: The file is absent, torn, of a newer format, or no baseline.
     """
+    if path.suffix in {".yaml", ".yml"}:
+        raise BaselineError(
+            f"baseline: expected a JSON file that zcbench check wrote, got {path}: a study goes with "
+            f"--update --config {path}"
+        )
     try:
         document: Any = json.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -246,12 +251,10 @@ def _compared(
         return Finding(proxy, size, "same", f"{differs.size} scores within {rtol:g}", rhos, taus, scores=differs.size)
     rho_change = interval(np.mean(second.drawn_rho - first.drawn_rho, axis=0))
     tau_change = interval(np.mean(second.drawn_tau - first.drawn_tau, axis=0))
-    worst = int(change.max(1).argmax())
     count = (differs.size, int(differs.sum()), int(statuses.sum()), float(change.max()))
-    reason = (
-        f"{count[1]} of {count[0]} scores differ, at most by {count[3]:.2g} "
-        f"({architectures[worst][:60]}), {count[2]} have another status"
-    )
+    reason = f"{count[1]} of {count[0]} scores differ, by up to {percent_of(count[3])}"
+    if count[2]:
+        reason += f"; {count[2]} have another status"
     outcome: Outcome = "regressed"
     # Another environment changes digits. It changes no status, hardly any order, and no coefficient.
     agreement = min((spearman(*pair) for pair in zip(old[both].T, new[both].T, strict=True)), default=math.nan)
@@ -263,6 +266,11 @@ def _compared(
         )
     moved = _moved(old, new, architectures)
     return Finding(proxy, size, outcome, reason, rhos, taus, rho_change, tau_change, *count, moved)
+
+
+def percent_of(change: float) -> str:
+    """Write a relative difference in percent; a score that is gone, or new, is all of it."""
+    return f"{min(100 * change, 100):.2g} %" if math.isfinite(change) else "100 %"
 
 
 def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Moved, ...]:

@@ -59,7 +59,7 @@ class Store:
                 )
         elif holds:
             raise ResultsError(
-                f"results {folder} hold files but no {_MANIFEST}, so they are no results folder: choose another"
+                f"results: {folder} is no results folder: it has files, and no {_MANIFEST} among them: choose another"
             )
 
     def create(self) -> None:

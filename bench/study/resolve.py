@@ -174,7 +174,12 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
     indices = space.sample(config.sample or space.size, config.sample_seed)
     images = images_of(config.dataset, config.datamodule, config.datamodule_args, folder)
     work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)
-    batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
+    try:
+        batches = {(w.batch_size, w.seed): images.probe_batch(w.batch_size, w.seed) for w in work}
+    except ConfigError as error:
+        if listed(config.batch_sizes):
+            raise
+        raise ConfigError(f"{error}, the batch size of the protocol of a proxy: give --batch_sizes") from None
     if ranked:
         truth = space.truth(images.task.name, config.accuracy)
     else:

@@ -29,7 +29,10 @@ def candidates(discovery: Discovery) -> list[Table]:
         f"{len(records)} generations in {seconds:.0f} s: the best programs on all networks of their pools",
         "fit: fitness on all networks, the lowest over pools; met: fitness on the networks that were drawn when the "
         "search first met the program"
-        + ("; valid: fitness on the validation classes, by which they stand" if by_class else ""),
+        + ("; valid: fitness on the validation classes, by which they stand" if by_class else "")
+        + "; nodes: operations and inputs of the program"
+        + "; where τ is below 0, lower scores are better"
+        * any(c.found.direction == "lower" for c in discovery.candidates),
     )
     for title in ("fit", "met", *(["valid"] if by_class else []), "nodes"):
         table.add_column(title, justify="right")
@@ -76,7 +79,11 @@ def combination(found: Combination) -> Table:
 
 def answers(responses: Sequence[Response], draws: int) -> Table:
     """Lay out the value of a program on random tensors, for several shapes, each with a number of `draws`."""
-    table = _table(f"mean over {draws:,} random tensors of every shape", "")
+    table = _table(
+        f"mean over {draws:,} random tensors of every shape",
+        "value: of the program; deviation: over the tensors; finite: share of the tensors with a finite value\n"
+        "where the value stays the same, the program does not see what was varied",
+    )
     for title in ("varied", "kernel", "channels", "size", "value", "deviation", "finite"):
         table.add_column(title, justify="right")
     for r in responses:

@@ -123,10 +123,15 @@ def test_the_summary_is_whole_markdown() -> None:
         Finding("a|b", 16, "regressed", "rho <fell>", rho=(0.8, 0.7), tau=(0.6, 0.5)),
         Finding("snip", 0, "same", "", rho=(0.5, 0.5), tau=(float("nan"), float("nan"))),
     ]
-    lines = as_markdown(found, "b.json: 3 networks").splitlines()
+    lines = as_markdown(found, "b.json: 3 networks", "zcbench check --update").splitlines()
     assert lines[0] == "### zcbench check: 1 regressed, 1 same"
     assert "| a\\|b | 16 | **regressed** | .800 -> .700 | .600 -> .500 | rho &lt;fell> |" in lines
     assert "| snip | 0 | same | .500 |  |  |" in lines
+    todo = (
+        "not meant: undo the change; meant: raise the version of a\\|b, run `zcbench check --update`, commit the file."
+    )
+    assert todo in lines
+    assert "commit" not in as_markdown(found[1:], "b.json", "zcbench check --update")
 
 
 def test_a_summary_in_a_folder_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

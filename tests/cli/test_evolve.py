@@ -199,7 +199,7 @@ def test_explain_of_a_file():
         (["--engine.seeds", "1"], "seeds"),
         (["--version", "2"], "version: expected 1, got 2"),
         ([], r"cifar10.* get|data"),  # the default search reads CIFAR-10, which is not there
-        (["--over", "ranks"], "results hold no runs"),
+        (["--over", "ranks"], "results: expected a folder that zcbench run wrote, got results, which does not exist"),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
@@ -330,7 +331,8 @@ def test_the_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["leaderboard", "--results", str(results), "--out", out]) == 0
     # Before, it said 8 proxies: the baselines that no run scored were counted without a word.
     shown = capsys.readouterr().out
-    assert "12 networks, 2 seeds, cifar10/analog-baseline: 6 proxies ranked, beside macs and random for " in shown
+    assert "12 networks, 2 seeds, cifar10/analog-baseline: 6 proxies ranked; first is " in shown
+    assert re.search(r"\(for comparison: macs -?\.?\d\.\d{3}, random -?\d\.\d{3}\)", shown)
     assert main(["leaderboard", "--out", out, "--verify"]) == 0
     (tmp_path / "out" / "leaderboard.csv").write_text("proxy\n")
     assert main(["leaderboard", "--out", out, "--verify"]) == 1
@@ -342,7 +344,7 @@ def test_the_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert {ranking["proxy"] for ranking in records[0]["rankings"]} >= {"params", "macs", "random"}
     assert main(["leaderboard", "--out", str(tmp_path / "none"), "--verify"]) == 2
     assert main(["leaderboard", "--results", str(tmp_path / "none"), "--out", out]) == 2
-    assert "hold no runs" in capsys.readouterr().err
+    assert "which does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -336,7 +336,7 @@ def test_aggregates_are_no_terminals(config, tmp_path):
         ({"proxies": ["params", "synflow"]}, ConfigError, "has no scores of synflow"),
         ({"proxies": ["params", "synflw"]}, UnknownNameError, "did you mean synflow"),
         ({"proxies": ["params", "params"]}, ConfigError, "distinct"),
-        ({"results": "nowhere"}, ResultsError, "nowhere hold no runs"),
+        ({"results": "nowhere"}, ResultsError, "got nowhere, which does not exist"),
         ({"engine": {"population": 1}}, ConfigError, "population >= 2"),
         ({"engine": {"start": ["mul(params, synflow)"]}}, ProgramError, "synflow"),
         ({"engine": {"start": ["mul(params)"]}}, ProgramError, "mul takes 2 arguments, got 1"),
