@@ -332,9 +332,30 @@ _place = 0
 
 
 def _context() -> BaseContext:
-    """Return the start method: forked processes share memory, but are not safe beside CUDA's threads."""
-    fork = sys.platform == "linux" and not torch.cuda.is_available()
+    """Return the start method: forked processes share memory, but are not safe beside the threads of a device."""
+    fork = sys.platform == "linux" and not torch.cuda.is_available() and _forked_processes_take_gradients()
     return multiprocessing.get_context("fork" if fork else "spawn")
+
+
+def _forked_processes_take_gradients() -> bool:
+    """Tell by a trial whether torch takes gradients in a process that is forked now.
+
+    It refuses where this process has taken one and torch knows a device other than CPUs. It names no such device when
+    it was only compiled for one: Debian's torch 2.6 is, for Vulkan.
+    """
+    trial = multiprocessing.get_context("fork").Process(target=_take_gradient, daemon=True)
+    trial.start()
+    trial.join()
+    code = trial.exitcode
+    trial.close()
+    return code == 0
+
+
+def _take_gradient() -> None:
+    try:
+        torch.ones((), requires_grad=True).backward()
+    except RuntimeError:
+        os._exit(1)
 
 
 def _serve(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils import backend_registration
 from zcbench.engine import Limits, Workers
 from zcbench.errors import ConfigError, ResultsError
 
@@ -124,6 +125,34 @@ def test_workers_that_cannot_be_started() -> None:
 def test_number_of_workers() -> None:
     with pytest.raises(ConfigError, match="workers: expected 1 or more, got 0"):
         Workers(0)
+
+
+GRADIENTS = """
+import torch
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from zcbench.engine import Workers
+
+def slope(n):
+    x = torch.tensor(float(n), requires_grad=True)
+    (x * x).backward()
+    return float(x.grad)
+
+if __name__ == "__main__":
+    _setup_privateuseone_for_python_backend("other")
+    for start in ("fork", "spawn"):
+        with Workers(2) as workers:
+            assert workers._context.get_start_method() == start
+            assert list(workers.map(slope, [1, 2, 3])) == [2, 4, 6]
+        slope(1)  # with a device beside CPUs, torch starts a thread, and refuses gradients in processes forked later
+"""
+
+
+def test_workers_take_gradients_after_their_parent_has(tmp_path: Path) -> None:
+    if torch.cuda.is_available() or not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
+        pytest.skip("needs a machine without a GPU, and a torch in which Python can register a device")
+    script = tmp_path / "gradients.py"
+    script.write_text(GRADIENTS)
+    subprocess.run([sys.executable, str(script)], check=True)
 
 
 PROGRAM = """
