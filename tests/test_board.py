@@ -65,7 +65,7 @@ def test_the_headline_of_the_readme_is_that_of_the_board(table: pd.DataFrame) ->
     numbers = re.search(
         r"and random scores on (\d+) boards.* On ([\d,]+) networks of NAS-Bench-201 and "
         r"CIFAR-10, `meco` has a Kendall's τ of (\S+) \[(\S+) (\S+)\]\. The number of parameters has (\S+) "
-        r"\[(\S+) (\S+)\]\. .* `meco` may have any rank from 1 to (\d+)\. "
+        r"\[(\S+) (\S+)\]\. .* `meco` may be anywhere from the first to the (\d+)th\. "
         r".*`meco.opt` is (\S+), and the lowest τ of `macs` is (\S+)\. ",
         text,
     )

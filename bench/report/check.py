@@ -50,7 +50,7 @@ def _differing(f: Finding) -> str:
     """Say how many scores have another status, or else how many differ, and by how much of the larger score."""
     if f.statuses:
         return f"{f.statuses} of {f.scores} by status"
-    return f"{f.differing} of {f.scores}" + f", by up to {percent_of(f.largest)}" * (f.differing > 0)
+    return f"{f.differing} of {f.scores}" + f", up to {percent_of(f.largest)}" * (f.differing > 0)
 
 
 def advice(findings: Sequence[Finding], command: str) -> str:

@@ -270,7 +270,7 @@ def _compared(
 
 def percent_of(change: float) -> str:
     """Write a relative difference in percent; a score that is gone, or new, is all of it."""
-    return f"{min(100 * change, 100):.2g} %" if math.isfinite(change) else "100 %"
+    return f"{min(100 * change, 100):.2g}%" if math.isfinite(change) else "100%"
 
 
 def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Moved, ...]:

@@ -117,7 +117,7 @@ def test_one_score_is_enough(studied: Pair, baseline: dict[str, Any]) -> None:
     rows.loc[place, "value"] *= 1.01
     (finding,) = [f for f in compare(baseline, study.recipe, rows) if f.outcome != "same"]
     assert finding.proxy == "snip"
-    assert finding.reason == "1 of 32 scores differ, by up to 0.99 %"
+    assert finding.reason == "1 of 32 scores differ, by up to 0.99%"
 
 
 @pytest.mark.parametrize(("value", "status"), [(np.nan, "nan"), (np.nan, "error"), (1.0, "ok"), (np.inf, "ok")])
