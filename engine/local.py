@@ -353,7 +353,7 @@ def _forked_processes_take_gradients() -> bool:
 
 def _take_gradient() -> None:
     try:
-        torch.ones((), requires_grad=True).backward()
+        torch.ones((), requires_grad=True).backward()  # type: ignore[no-untyped-call]
     except RuntimeError:
         os._exit(1)
 
