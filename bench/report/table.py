@@ -49,7 +49,7 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         title=title,
         title_justify="left",
         caption_justify="left",
-        min_width=min(len(title), 80),
+        min_width=80,
         caption=f"{first.accuracy}: {label}\n"
         f"τ top: among the top 10 % by accuracy | by score, {_MISSING} if these are too few\n"
         f"ms: milliseconds for one network if nothing else is computed, on {first.device}"
@@ -87,6 +87,7 @@ def _tops(*coefficients: float) -> str:
 def as_svg(table: Table) -> str:
     """Draw a table as a picture of a terminal; equal tables give equal bytes."""
     console = Console(record=True, width=100, file=io.StringIO())
+    console.width = console.measure(table).maximum
     console.print(table)
     return console.export_svg(title="zcbench run", unique_id="zcbench")
 
