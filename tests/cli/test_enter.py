@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,6 +55,9 @@ def test_an_entry_comes_to_its_row(board: Path, capsys: pytest.CaptureFixture[st
     assert {path.name for path in Path("mine").iterdir()} == {SCORES, BOARDS, "entered.py"}
     assert Path("mine/entered.py").read_text() == PROXY
     assert main(["leaderboard", "--results", "board", "--entries", "mine", "--out", "board"]) == 0
+    # Before, no line named the entry.
+    own = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"entered: rank \d .*of 5 on nb201-cifar10-samples v2; mean rank \d\.\d\d", own)
     table = pd.read_csv(board / "leaderboard.csv")
     assert {*table["proxy"]} == {"naswot", "params", "macs", "random", "entered"}
     assert set(pd.read_csv(board / "overview.csv")["proxy"]) == {*table["proxy"]}
