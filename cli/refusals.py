@@ -31,9 +31,8 @@ def in_plain_words(message: str, actions: Iterator[Any]) -> str:
     if choice := re.match(r"argument (?:--)?(\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)$", message):
         known = choice[3].replace(chr(39), "")
         close = difflib.get_close_matches(choice[2], known.split(", "), n=1)
-        return f"{choice[1].lower()}: expected {known}, got {choice[2]}" + (
-            f": did you mean {close[0]}?" if close else ""
-        )
+        meant = f": did you mean {close[0]}?" if close else ""
+        return f"{choice[1].lower()}: expected {known}, got {choice[2]}{meant}"
     if lacking := re.match(r"argument --([^\s/:]+)\S*: expected (?:one|at least one) argument$", message):
         return f"{lacking[1]}: expected a value, got none"
     if needed := re.match(r"the following arguments are required: (.*)$", message):
@@ -51,10 +50,9 @@ def _meant(words: list[str], known: set[str]) -> str:
     """Return which options a user may have meant by words that are none; nothing if none is like them."""
     for word in words:
         name = word.partition("=")[0]
-        like = (
-            "--out" if name == "--results" and "--out" in known else ""
-        )  # one folder, which `run` writes and others read
-        close = [like] if like else difflib.get_close_matches(f"--{name.lstrip('-')}", known, n=1, cutoff=0.7)
+        close = difflib.get_close_matches(f"--{name.lstrip('-')}", known, n=1, cutoff=0.7)
+        if name == "--results" and "--out" in known:  # one folder, which `run` writes and others read
+            close = ["--out"]
         if close:
             return f": did you mean {close[0] if word.startswith('--') else close[0].lstrip('-')}?"
     return ""

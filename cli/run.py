@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from ..bench.study.config import ALL, StudyConfig, listed, studies
+from ..bench.study.config import StudyConfig, is_all, listed, studies
 from ..errors import AbsentFileError
 from .parser import ConfigFile, Parser, add_shared, settings
 from .terminal import show, waiting
@@ -143,7 +143,7 @@ def study_config(parsed: Namespace) -> StudyConfig:
     if names := register_programs(listed(parsed.program)):
         # Workers that are spawned read these files themselves.
         changes["include"] = [*listed(config.include), *listed(parsed.program)]
-        if config.proxies != ALL:
+        if not is_all(config.proxies):
             changes["proxies"] = list(dict.fromkeys([*listed(config.proxies), *names]))
     return settings(StudyConfig, parsed, **changes)
 

@@ -59,7 +59,7 @@ def records(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, lines:
         lines: Whether every record is one line: the last column is cut where the terminal ends.
     """
     cells = [[_cell(row[column]) for column in columns] for row in rows]
-    if lines and _knownwidth():
+    if lines and _known_width():
         *others, _ = zip(columns, *cells, strict=True)
         room = width() - sum(max(map(len, column)) + GAP for column in others)
         cells = [[*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 1]}…"] for row in cells]
@@ -83,10 +83,10 @@ def show_lines(made: Table) -> None:
     from rich.console import Console
 
     whole = Console(width=10_000).measure(made).maximum
-    Console(width=width() if _knownwidth() else max(WIDTH, whole), highlight=False).print(made)
+    Console(width=width() if _known_width() else max(WIDTH, whole), highlight=False).print(made)
 
 
-def _knownwidth() -> bool:
+def _known_width() -> bool:
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 

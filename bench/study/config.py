@@ -106,6 +106,11 @@ def listed(values: list[T] | T) -> list[T]:
     return values if isinstance(values, list) else [values]
 
 
+def is_all(proxies: list[str] | str) -> bool:
+    """Return whether a list of proxies stands for all of them."""
+    return listed(proxies) == [ALL]
+
+
 def studies() -> dict[str, Path]:
     """Return the configuration files of the studies in the package, by name."""
     return {name: path for name, path in _configs().items() if not name.startswith(SEARCHES)}

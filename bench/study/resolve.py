@@ -24,7 +24,7 @@ from ...proxies import AGGREGATES, PROXIES, Proxy
 from ...proxies.aggregate import Aggregate, split
 from ...proxies.registry import Card
 from ...spaces import SPACES, Space, Truth
-from .config import ALL, CONFIG_VERSION, PROTOCOL, StudyConfig, distinct, listed
+from .config import ALL, CONFIG_VERSION, PROTOCOL, StudyConfig, distinct, is_all, listed
 from .recipe import Recipe, Work
 
 
@@ -34,7 +34,7 @@ def named(config: StudyConfig) -> list[str]:
     Raises:
         ConfigError: There are none, or one occurs twice.
     """
-    if config.proxies in (ALL, [ALL]):
+    if is_all(config.proxies):
         return [*PROXIES, *AGGREGATES]
     if not (names := listed(config.proxies)):
         raise ConfigError(f"proxies: expected at least one name, or {ALL}, got none")

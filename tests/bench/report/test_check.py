@@ -46,8 +46,7 @@ def test_the_batch_is_shown_where_there_are_several() -> None:
     other = Finding(longest, 0, "not comparable", "version 1 is now 2: use --update")
     lines = shown([*(regressed(longest, size) for size in (2, 128)), other])
     assert [line.split() for line in lines if line.split()[:1] == [longest] and "regressed" in line] == [
-        [longest, size, "regressed", "-.765", "-.654", "197", "of", "200,", "up", "to", "1.2%"]
-        for size in ("2", "128")
+        [longest, size, "regressed", "-.765", "-.654", "197", "of", "200,", "up", "to", "1.2%"] for size in ("2", "128")
     ]
 
 
