@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import jinja2
 import pytest
 from zcbench.bench.report import page as report
@@ -144,6 +146,14 @@ def test_what_stands_beside_is_on_the_page(leaderboard: Leaderboard, beside: Bes
     assert "The largest change of Kendall's τ is that of <b>zen</b> on " in made
     assert "94.00 [93.80 94.20]" in made
     assert "15.5 of 20" in made
+
+
+def test_sealed_coefficients_stand_in_the_line_of_a_program(leaderboard: Leaderboard, beside: Beside) -> None:
+    opened = {"600 sealed networks of nb201": (0.7537, 0.73, 0.775), "100 of nb_macro": (0.6036, 0.506, 0.681)}
+    program = dataclasses.replace(beside.programs[0], sealed=opened)
+    made = page(leaderboard, {}, Beside(programs=(program,)))
+    assert f"<small>{program.name} · τ on sealed networks: .754, .604</small></summary>" in made
+    assert f"<small>{program.name}</small></summary>" in page(leaderboard, {}, Beside(programs=(beside.programs[0],)))
 
 
 def test_a_hostile_program_stays_text(leaderboard: Leaderboard, beside: Beside) -> None:
