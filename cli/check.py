@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -59,17 +60,15 @@ def main(parsed: Sequence[Namespace]) -> int:
 
     (given,) = parsed
     path = Path(given.baseline)
+    _check_files(given)
     if given.rtol is not None and not given.rtol >= 0:
         raise ConfigError(f"rtol: expected 0 or more, got {given.rtol}")
-    for name in ("junit", "markdown"):
-        if given[name] and not Path(given[name]).absolute().parent.is_dir():
-            raise ConfigError(f"{name}: expected a file in a folder that exists, got {given[name]}")
     if given.config and not given["update"]:
         raise ConfigError("config: a baseline knows its own study; expected --config with --update alone")
-    if path.is_dir():  # before anything is scored for it
-        raise ConfigError(f"baseline: expected a JSON file, got {path}, which is a folder")
-    document = {} if given.config else read_baseline(path)
+    document = {} if given.config and not path.exists() else read_baseline(path)
     study = dataclasses.replace(resolve(_study_config(given, document)), code=of_package())
+    if given.config:
+        document = {}
     with _folder(given.results) as folder:
         study = dataclasses.replace(study, config=dataclasses.replace(study.config, out=folder))
         runner.run(study)
@@ -91,6 +90,28 @@ def main(parsed: Sequence[Namespace]) -> int:
     _report(given, findings, title, path.stem)
     status = exit_status(findings)
     return 4 if failed and status == 0 else status
+
+
+def _check_files(given: Namespace) -> None:
+    """Refuse files that cannot be written, or whose content would be lost, before anything is scored for them.
+
+    Raises:
+        ConfigError: A path is a folder or lies in none, is given twice, or is no JSON file for the baseline.
+    """
+    written = {name: Path(given[name]) for name in ("baseline", "junit", "markdown") if given[name]}
+    read = {"config": given.config, **{f"include {file}": file for file in listed(given.include)}}
+    for name, path in written.items():
+        if path.is_dir() or (not path.absolute().parent.is_dir() and name != "baseline"):
+            what = "which is a folder" if path.is_dir() else "whose folder does not exist"
+            raise ConfigError(f"{name}: expected a file in a folder that exists, got {path}, {what}")
+        others = {**{k: v for k, v in written.items() if k != name}, **{k: Path(v) for k, v in read.items() if v}}
+        for other, its in others.items():
+            if path.resolve() == its.resolve():
+                raise ConfigError(f"{name}: expected a file of its own, got {path}, which is that of {other}")
+        if name != "baseline" and given["update"]:
+            raise ConfigError(f"{name}: expected a comparison, got --update, which makes none: leave --{name} out")
+    if given["update"] and written["baseline"].suffix != ".json":
+        raise ConfigError(f"baseline: expected a name that ends in .json, got {given.baseline}")
 
 
 def _folder(named: str | None) -> AbstractContextManager[str]:
@@ -121,12 +142,13 @@ def _study_config(given: Namespace, document: Mapping[str, Any]) -> StudyConfig:
 def _report(given: Namespace, findings: Sequence[Finding], title: str, suite: str) -> None:
     from ..bench.report.check import advice, as_json, as_junit, as_markdown, as_table
 
-    include = f" --include {','.join(listed(given.include))}" if given.include else ""
-    command = f"zcbench check --baseline {given.baseline}{include} --update"
+    words = ["zcbench", "check", "--baseline", given.baseline]
+    words += ["--include", ",".join(listed(given.include))] if given.include else []
+    command = shlex.join([*words, "--update"])
     if given.junit:
-        Path(given.junit).write_text(as_junit(findings, suite, command), "utf-8")
+        Path(given.junit).write_text(as_junit(findings, suite, command), "utf-8", errors="replace")
     if given.markdown:
-        with Path(given.markdown).open("a", encoding="utf-8") as stream:
+        with Path(given.markdown).open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(as_markdown(findings, title, command))
     if given.json:
         print(as_json(findings), end="")

@@ -59,8 +59,10 @@ def _head(folder: Path) -> str:
     """Return the data folder, and why it is this one."""
     from ..datasets.files.registry import VARIABLE
 
-    set_ = "is set" if os.environ.get(VARIABLE) else "is not set"
-    return f"{folder}  ({VARIABLE} {set_}{'' if folder.is_dir() else '; there is no such folder'})"
+    why = f"{VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'}"
+    if not folder.is_dir():
+        why += "; it is a file" if folder.exists() else "; there is no such folder"
+    return f"{folder}  ({why})"
 
 
 def _place(path: Path, folder: Path) -> Path:

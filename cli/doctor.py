@@ -48,11 +48,10 @@ def main(parsed: Sequence[Namespace]) -> int:
     if given.json:
         print(json.dumps([asdict(each) for each in found], indent=1))
         return 0
-    from rich.markup import escape
 
     shown = table("what", "state", "found, and what to do")
     for each in found:
-        shown.add_row(each.name, each.state, escape("\n".join(filter(None, (each.what, each.do)))))
+        shown.add_row(each.name, each.state, "\n".join(filter(None, (each.what, each.do))))
     show(shown)
     return 0
 

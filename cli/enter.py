@@ -58,7 +58,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     files = [*([given.file] if given.file else []), *listed(given.program)]
     if not files:
         raise ConfigError("file: expected a Python file that registers a proxy, or --program, got none")
-    out_folder(given.out or ".")
+    _check_folders(given)
     boards = chosen(Path(given.to), values_of(given, "boards"))
     names = [*(registered(given.file) if given.file else []), *register_programs(listed(given.program))]
     with waiting("looking for data files"):
@@ -90,6 +90,15 @@ def main(parsed: Sequence[Namespace]) -> int:
     print(f"entry: {out}", file=sys.stderr)
     print(f"zcbench: the board with it: zcbench leaderboard --results {given.to} --entries {out}", file=sys.stderr)
     return 4 if failed else 0
+
+
+def _check_folders(given: Namespace) -> None:
+    """Refuse folders that are files, and a folder of the entry that holds a leaderboard, which it would replace."""
+    out = out_folder(given.out or ".")
+    if given.out and (out.resolve() == Path(given.to).resolve() or (out / "leaderboard.csv").exists()):
+        raise ConfigError(f"out: expected a folder of its own for the entry, got {out}, which holds a leaderboard")
+    if (results := Path(given.results)).exists() and not results.is_dir():
+        raise ConfigError(f"results: expected a folder, got {results}, which is a file")
 
 
 def _ready(

@@ -164,7 +164,8 @@ def _entries(named: Sequence[str]) -> list[Path]:
     """
     found: list[Path] = []
     for folder in map(Path, named):
-        own = sorted(path.parent for path in [*folder.glob(BOARDS), *folder.glob(f"*/{BOARDS}")])
+        every = sorted(path.parent for path in [*folder.glob(BOARDS), *folder.glob(f"*/{BOARDS}")])
+        own = [path for path in every if not (path / "leaderboard.csv").exists()]
         if not own:
             raise ConfigError(f"entries: expected a folder that zcbench enter wrote, got {folder}")
         found += own

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 #: The kinds of values in words, for one and for several.
 _KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text", dict: "names with values"}
 #: How the messages of jsonargparse say which value came.
-_GOT = (r"Given value: (.*)$", r"Got value: (.*)$", r"Unable to load config ['\"](.*?)['\"]")
+_GOT = (r"Given value: ?(.*)$", r"Got value: ?(.*)$", r"Unable to load config ['\"](.*?)['\"]")
 #: Most characters of a value that are shown.
 _LONGEST = 80
 
@@ -26,8 +26,10 @@ def in_plain_words(message: str, actions: Iterator[Any]) -> str:
     if key := re.match(r'Parser key "([^"]+)": ', message):
         name, got = key[1], next(filter(None, (re.search(pattern, message) for pattern in _GOT)), None)
         kinds = [getattr(action, "_typehint", None) for action in actions if action.dest == name]
+        value = got[1][:_LONGEST] if got else ""
+        value = {"None": "null", "": "nothing"}.get(value, "settings by name" if "NestedArg(" in value else value)
         if got and (expected := _kind(kinds[0]) if kinds and kinds[0] else _told(message)):
-            return f"{name}: expected {expected}, got {'null' if got[1] == 'None' else got[1][:_LONGEST] or 'nothing'}"
+            return f"{name}: expected {expected}, got {value}"
     if choice := re.match(r"argument (?:--)?(\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)$", message):
         known = choice[3].replace(chr(39), "")
         close = difflib.get_close_matches(choice[2], known.split(", "), n=1)

@@ -94,8 +94,6 @@ def _verify(folder: Path, *, as_json: bool) -> int:
 
 def _show(found: dict[str, Any]) -> None:
     """Print a table whose second column is broken into lines, so that it fits 80 columns."""
-    from rich.markup import escape
-
     shown = table("space, data set", "what it holds")
     for held in found["holdings"]:
         lines = [f"{_count(held['parts'], 'part')}, {_size(held['bytes'])}"]
@@ -108,7 +106,7 @@ def _show(found: dict[str, Any]) -> None:
                 f"{_count(machine['runs'], 'run')}",
                 f"  batch sizes {_some(machine['batch_sizes'])}; seeds {_some(machine['seeds'])}",
             ]
-        shown.add_row(escape(f"{held['space']}\n{held['dataset']}"), escape("\n".join(lines)))
+        shown.add_row(f"{held['space']}\n{held['dataset']}", "\n".join(lines))
     show(shown)
     print(
         f"{found['folder']}: {_count(found['runs'], 'run')}, {_count(found['parts'], 'part')}, {_size(found['bytes'])}"

@@ -75,15 +75,15 @@ def show(made: Table) -> None:
     """Print a table."""
     from rich.console import Console
 
-    Console(width=width(), highlight=False).print(made)
+    Console(width=width(), highlight=False, markup=False).print(made)
 
 
 def show_lines(made: Table) -> None:
     """Print a table of records that are one line each, whole where no width is known."""
     from rich.console import Console
 
-    whole = Console(width=10_000).measure(made).maximum
-    Console(width=width() if _known_width() else max(WIDTH, whole), highlight=False).print(made)
+    whole = Console(width=10_000, markup=False).measure(made).maximum
+    Console(width=width() if _known_width() else max(WIDTH, whole), highlight=False, markup=False).print(made)
 
 
 def _known_width() -> bool:

@@ -183,6 +183,10 @@ def costs() -> dict[str, float]:
 PROXIES: Registry[Proxy] = Registry("proxy")
 
 
+#: Names that are no proxies: all of them, and the random scores beside the proxies of a board.
+RESERVED = ("all", "random")
+
+
 def register(
     name: str,
     *,
@@ -202,7 +206,7 @@ def register(
 
     Raises:
         ProxyError: A parameter has no default, or the function takes a probe, as before version 0.2; or the name is
-            taken.
+            taken or reserved.
 
     Example:
         >>> import zcbench
@@ -214,6 +218,8 @@ def register(
         >>> zcbench.PROXIES["largest_gradient"].reads
         ('data', 'labels', 'gradients')
     """
+    if name in RESERVED:
+        raise ProxyError(f"proxy '{name}': expected another name, because zcbench uses this one")
     if old:
         raise ProxyError(
             f"proxy '{name}': expected no {', '.join(sorted(old))}, which register took before version 0.2: the "

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..bench.study.config import distinct
 from ..cli import evolve
-from ..cli.parser import command_parser, parse, settings
+from ..cli.parser import command_parser, out_folder, parse, settings
 from ..engine import Workers
 from ..errors import ConfigError, ZcbenchError, unknown_name
 from ..evolution.engine.layers import LayerProblem
@@ -47,7 +48,14 @@ SHARED = (
 
 
 def products(programs: Sequence[Found]) -> list[Found]:
-    """Return the product of any two programs, and that of each with the square root of each other one."""
+    """Return the product of any two programs, and that of each with the square root of each other one.
+
+    Raises:
+        ConfigError: A program is there twice, is not over layers, or was evolved on other networks than the first one.
+    """
+    for program in programs:
+        _check(program, programs[0])
+    distinct("programs", [program.program for program in programs])
     equal = [_product(a, b, b.program, b.name) for a, b in itertools.combinations(programs, 2)]
     unequal = [
         _product(a, b, f"sqrt({b.program})", f"sqrt of {b.name}") for a, b in itertools.permutations(programs, 2)
@@ -55,11 +63,21 @@ def products(programs: Sequence[Found]) -> list[Found]:
     return equal + unequal
 
 
+def _check(program: Found, first: Found) -> None:
+    """Refuse a program that is not over layers, or was evolved on other networks than the first one.
+
+    Raises:
+        ConfigError: It is so.
+    """
+    if program.over != "layers" or program.direction != "higher":
+        raise ConfigError(f"programs: expected programs over layers whose higher scores are better, got {program.name}")
+    if program.recipe.get("split") != "classes" or not program.recipe.get("grounds"):
+        raise ConfigError(f"programs: expected programs that were evolved with split: classes, got {program.name}")
+    if differing := [name for name in SHARED if program.recipe.get(name) != first.recipe.get(name)]:
+        raise ConfigError(f"programs: expected programs of one pool, got {program.name}, whose {differing[0]} differs")
+
+
 def _product(a: Found, b: Found, second: str, said: str) -> Found:
-    if a.over != "layers" or b.over != "layers" or {a.direction, b.direction} != {"higher"}:
-        raise ConfigError(
-            f"programs: expected programs over layers whose higher scores are better, got {a.name}, {b.name}"
-        )
     recipe = {name: a.recipe[name] for name in SHARED if name in a.recipe} | {"product": [a.name, said]}
     made = dataclasses.replace(
         a,
@@ -117,16 +135,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--write", action="append", default=[], help="a product to write, by its name")
     given = parser.parse_args(arguments)
     try:
-        (asked,) = parse(command_parser(evolve), ["--config", given.config, "--statistics", given.statistics])
+        studies = parse(command_parser(evolve), ["--config", given.config, "--statistics", given.statistics])
+        if len(studies) > 1:
+            raise ConfigError(f"config: expected one search, got the {len(studies)} of {given.config}")
+        if not Path(given.statistics).is_dir():
+            raise ConfigError(
+                f"statistics: expected the folder of layer tables that a search filled, got {given.statistics}"
+            )
+        out_folder(str(given.out))
         programs = [read(path) for path in given.programs]
         made = {program.name: program for program in products(programs)}
         if not made:
             raise ConfigError("programs: expected two program files or more, got one")
-        table = measured(resolve_search(settings(EvolveConfig, asked)), [*programs, *made.values()])
-        wanted = given.write or [next(name for name in table["name"] if name in made)]
-        for name in wanted:
+        for name in given.write:
             if name not in made:
                 raise unknown_name("product", name, made)
+        table = measured(resolve_search(settings(EvolveConfig, studies[0])), [*programs, *made.values()])
+        wanted = given.write or [next(name for name in table["name"] if name in made)]
+        for name in wanted:
             made[name].write(given.out / f"{name}.json")
     except ZcbenchError as error:
         sys.stderr.write(f"{error}\n")

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from rich import box
 from rich.table import Table
 
+from ...errors import one_line
 from ..results.regress import Finding, percent_of
 from .numbers import null_if_not_finite, number
 from .table import markdown, plain
@@ -102,18 +103,20 @@ def as_junit(findings: Sequence[Finding], name: str, command: str) -> str:
     outcomes = [finding.outcome for finding in findings]
     suite = ElementTree.Element(
         "testsuite",
-        name=f"zcbench check {name}",
+        name=one_line(f"zcbench check {name}"),
         tests=str(len(findings)),
         failures=str(outcomes.count("regressed")),
         errors=str(outcomes.count("not comparable")),
     )
     for f in findings:
-        case = ElementTree.SubElement(suite, "testcase", classname=name, name=f"{f.proxy} at batch {f.batch_size}")
+        what = one_line(f"{f.proxy} at batch {f.batch_size}")  # XML has no control characters
+        case = ElementTree.SubElement(suite, "testcase", classname=one_line(name), name=what)
         if f.outcome != "same":
             kind = "failure" if f.outcome == "regressed" else "error"
             lines = [advice([f], command)]
             lines += ["networks whose rank moved most; rank 1 has the highest score:"] if f.moved else []
             lines += [f"rank {m.before:g} -> {m.after:g}  {m.architecture}" for m in f.moved]
-            ElementTree.SubElement(case, kind, message=f.reason, type=f.outcome).text = "\n".join(lines)
+            failure = ElementTree.SubElement(case, kind, message=one_line(f.reason), type=f.outcome)
+            failure.text = "\n".join(map(one_line, lines))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

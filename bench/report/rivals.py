@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ..results.pairs import Comparison
 from ..results.rivals import Against
@@ -23,7 +23,7 @@ def as_table(found: Against, first: str) -> Table:
     board = found.board
     n = {row.n for row in found.comparisons}
     table = Table(
-        title=escape(f"{first} against others: {board.name}"),
+        title=Text(f"{first} against others: {board.name}"),  # brackets in it are no markup
         title_justify="left",
         caption="no intervals: the networks are all of the space"
         if found.census
@@ -34,13 +34,13 @@ def as_table(found: Against, first: str) -> Table:
     )
     table.add_column("against", no_wrap=True)
     for heading in ("its τ", f"τ of {first}", "difference", "p", *(["networks"] if len(n) > 1 else [])):
-        table.add_column(escape(heading), justify="right")
+        table.add_column(Text(heading), justify="right")
     table.add_column("")
     names = _names(found)
     for name, row in zip(names, found.comparisons, strict=True):
         tau = row.tau
         table.add_row(
-            escape(name),
+            Text(name),
             number(tau.second),
             number(tau.first),
             estimate(tau.difference, tau.low, tau.high, sign="+"),

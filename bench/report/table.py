@@ -86,7 +86,7 @@ def _tops(*coefficients: float) -> str:
 
 def as_svg(table: Table) -> str:
     """Draw a table as a picture of a terminal; equal tables give equal bytes."""
-    console = Console(record=True, width=100, file=io.StringIO())
+    console = Console(record=True, width=100, file=io.StringIO(), markup=False)
     console.width = console.measure(table).maximum
     console.print(table)
     return console.export_svg(title="zcbench run", unique_id="zcbench")

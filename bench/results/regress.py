@@ -152,26 +152,43 @@ def read_baseline(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BaselineError(f"baseline: {path} is torn or not JSON ({in_words(error)}): restore it") from None
     try:
-        if type(document["format"]) is not int or document["format"] > FORMAT:
+        if type(document["format"]) is not int or document["format"] < 1:
+            raise ValueError(f"expected 1 to {FORMAT} as format, got {json.dumps(document['format'])[:20]}")
+        if document["format"] > FORMAT:
             raise BaselineError(
                 f"baseline: {path} has format {document['format']}, this zcbench reads up to {FORMAT}: upgrade zcbench"
             )
-        count = len(document["accuracies"])
-        for key in ("recipe", *_FIXED):
-            _ = document[key]
-        for score in document["scores"]:
-            if len(score["values"]) != count or len(score["status"]) != count:
-                raise ValueError(f"expected {count} scores of {score['proxy']}")
-            np.asarray(score["values"], dtype=np.float64)
-        if not isinstance(document["config"], dict):
-            raise ValueError(f"expected settings by name as config, got {kind_of(document['config'])}")
-        if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
-            raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
+        _check(document)
     except (LookupError, TypeError, ValueError) as error:
         raise BaselineError(
-            f"baseline: {path} is no baseline ({in_words(error)}): make it again with --update"
+            f"baseline: {path} is no baseline ({in_words(error)}): move it away, and make one with "
+            "--update --config STUDY"
         ) from None
     return cast("dict[str, Any]", document)
+
+
+def _check(document: dict[str, Any]) -> None:
+    """Raise an error if a document lacks what a comparison reads, or has something else there."""
+    count = len(document["accuracies"])
+    for key in ("recipe", *_FIXED):
+        _ = document[key]
+    if not isinstance(document["recipe"]["environment"], dict):
+        raise ValueError("expected the environment by name")
+    if not isinstance(document["scores"], list) or not document["scores"]:
+        raise ValueError("it holds no scores")
+    for score in document["scores"]:
+        for key, kind in (("proxy", str), ("batch_size", int), ("seed", int), ("version", int)):
+            if type(score[key]) is not kind:
+                raise ValueError(f"expected {kind_of(kind())} as {key}, got {kind_of(score[key])}")
+        if len(score["values"]) != count or len(score["status"]) != count:
+            raise ValueError(f"expected {count} scores of {score['proxy']}")
+        if any(isinstance(value, list | dict | bool) for value in score["values"]):
+            raise ValueError(f"expected numbers as scores of {score['proxy']}")
+        np.asarray(score["values"], dtype=np.float64)
+    if not isinstance(document["config"], dict) or not document["config"]:
+        raise ValueError("expected settings by name as config")
+    if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
+        raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
 
 
 def compare(
@@ -210,6 +227,9 @@ def compare(
             findings.append(Finding(proxy, size, "not comparable", reason))
         else:
             findings.append(_compared(proxy, size, scores, groups, recipe, weights, foreign, rtol))
+    for proxy, size in dict.fromkeys((proxy, size) for proxy, size, _ in now):
+        if (proxy, size) not in kept:
+            findings.append(Finding(proxy, size, "not comparable", "the baseline has no scores of it: use --update"))
     order: dict[Outcome, int] = {"regressed": 0, "not comparable": 1, "same": 2}
     return sorted(findings, key=lambda finding: order[finding.outcome])
 
@@ -270,7 +290,8 @@ def _compared(
 
 def percent_of(change: float) -> str:
     """Write a relative difference in percent; a score that is gone, or new, is all of it."""
-    return f"{min(100 * change, 100):.2g}%" if math.isfinite(change) else "100%"
+    percent = min(100 * change, 100.0) if math.isfinite(change) else 100.0
+    return f"{percent:.2g}%" if percent < 99.5 else "100%"
 
 
 def _moved(old: Matrix, new: Matrix, architectures: Sequence[str]) -> tuple[Moved, ...]:

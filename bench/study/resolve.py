@@ -38,6 +38,8 @@ def named(config: StudyConfig) -> list[str]:
         return [*PROXIES, *AGGREGATES]
     if not (names := listed(config.proxies)):
         raise ConfigError(f"proxies: expected at least one name, or {ALL}, got none")
+    if ALL in names and ALL not in PROXIES:
+        raise ConfigError(f"proxies: expected {ALL} alone, or names, got {', '.join(names)[:80]}")
     return distinct("proxies", names)
 
 

@@ -141,6 +141,42 @@ def test_an_entry_whose_scores_failed_says_so(
     PROXIES._items.pop("raising")
 
 
+def test_an_entry_never_replaces_a_leaderboard(board: Path, refused: Callable[[list[str]], str]) -> None:
+    """Before, the scores of the board were lost, and the exit status was 0."""
+    before = {path.name: path.read_bytes() for path in board.iterdir() if path.is_file()}
+    shutil.copytree(board, "copy")
+    for out in ("board", "copy"):
+        line = refused(["enter", "entered.py", "--to", "board", "--out", out])
+        assert f"out: expected a folder of its own for the entry, got {out}, which holds a leaderboard" in line
+    assert {path.name: path.read_bytes() for path in board.iterdir() if path.is_file()} == before
+    assert "entries: expected a folder that zcbench enter wrote, got copy" in refused(
+        ["leaderboard", "--results", "board", "--entries", "copy", "--out", "new"]
+    )
+
+
+def test_scores_of_an_entry_never_replace_others(
+    board: Path, refused: Callable[[list[str]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, the last entry with a name won, also over a published proxy."""
+    Path("ours.py").write_text(PROXY.replace("entered", "ours"))
+    assert main(["enter", "ours.py", "--to", "board", "--out", "mine"]) == 0
+    PROXIES._items.pop("ours")
+    capsys.readouterr()
+    for name in ("ours", "naswot"):
+        other = Path(shutil.copytree("mine", f"as-{name}"))
+        rows = pd.read_parquet(other / SCORES)
+        rows["proxy"], rows["value"] = name, rows["value"] * 2
+        rows.to_parquet(other / SCORES)
+        text = (other / BOARDS).read_text().replace("ours", name)
+        (other / BOARDS).write_text(text)
+    entries = {"ours": "mine,as-ours", "naswot": "as-naswot"}
+    for name, named in entries.items():
+        line = refused(["leaderboard", "--results", "board", "--entries", named, "--out", "new"])
+        assert f"entry as-{name}: its scores of {name} differ from those that the board or another entry has" in line
+    assert not Path("new").exists()
+    del board
+
+
 def test_an_entry_of_other_networks_is_refused(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = Path(shutil.copytree(board, "other"))
     (document,) = json.loads((other / BOARDS).read_text())
@@ -148,6 +184,7 @@ def test_an_entry_of_other_networks_is_refused(board: Path, capsys: pytest.Captu
     document["sizes"] = {name: values[:-1] for name, values in document["sizes"].items()}
     document["recipe"]["classes"] = document["recipe"]["classes"][:-1]
     (other / BOARDS).write_text(json.dumps([document]))
+    (other / "leaderboard.csv").unlink()  # with it, the folder is a leaderboard and no entry
     assert main(["leaderboard", "--results", "board", "--entries", "other", "--out", "new"]) == 2
     assert "entry other: its networks, images, protocol or torch are of no board here" in capsys.readouterr().err
     assert not Path("new").exists()

@@ -196,3 +196,11 @@ def test_a_record_in_eval_mode_is_charged_to_those_that_read_it(batch: Batch) ->
     assert evaluated > 0
     own = sum(probe.seconds.of[need] for need in PROXIES["macs"].needs)
     assert probe.cost_s(PROXIES["macs"].needs) == pytest.approx(train + own)
+
+
+@pytest.mark.parametrize("name", ["all", "random"])
+def test_reserved_names_are_refused(name: str) -> None:
+    """Before, a proxy called random took the place of the random scores beside the proxies of a board."""
+    with pytest.raises(ProxyError, match=f"proxy '{name}': expected another name"):
+        register(name, paper="ours, 2026")
+    assert name not in PROXIES

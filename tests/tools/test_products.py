@@ -35,9 +35,10 @@ tracker: none
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
     Path("config.yaml").write_text(CONFIG)
+    Path("tables").mkdir()
     texts = {"first": "sum(effective_rank)", "second": "sum(min_eigenvalue)", "third": "sum(snip)"}
     for name, text in texts.items():
-        recipe = {"pool": 5, "split": "classes", "engine": {"seed": 3}}
+        recipe = {"grounds": [{"space": "nb201"}], "pool": 5, "split": "classes", "engine": {"seed": 3}}
         Found(name=name, program=text, over="layers", recipe=recipe).write(Path(f"{name}.json"))
     return [f"{name}.json" for name in texts]
 
@@ -47,7 +48,8 @@ def test_every_two_programs_have_three_products(files: list[str]) -> None:
     made = products([first, second, third])
     assert len({program.name for program in made}) == 3 + 6
     assert made[0].program == "mul(sum(effective_rank), sum(min_eigenvalue))"
-    assert made[0].recipe == {"pool": 5, "split": "classes", "product": ["first", "second"]}
+    shared = {"grounds": [{"space": "nb201"}], "pool": 5, "split": "classes"}
+    assert made[0].recipe == {**shared, "product": ["first", "second"]}
     assert "mul(sum(snip), sqrt(sum(min_eigenvalue)))" in {program.program for program in made}
 
 
@@ -109,9 +111,30 @@ def test_other_searches_are_refused(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        ({"grounds": [{"space": "nb201"}], "pool": 5, "split": "networks"}, "evolved with split: classes, got other"),
+        ({}, "evolved with split: classes, got other"),
+        (
+            {"grounds": [{"space": "nb201"}], "pool": 6, "split": "classes"},
+            "of one pool, got other, whose pool differs",
+        ),
+    ],
+)
+def test_a_product_hides_no_networks_that_a_factor_was_evolved_on(
+    files: list[str], recipe: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, only the recipe of the first factor counted, so sealed classes could be opened for the second."""
+    Found(name="other", program="sum(depth)", over="layers", recipe=recipe).write(Path("other.json"))
+    assert main(["config.yaml", "tables", files[0], "other.json", "--out", "out"]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
 def test_programs_of_other_kinds_are_refused(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Found(name="ranks", program="snip", over="ranks").write(Path("ranks.json"))
     assert main(["config.yaml", "tables", files[0], "ranks.json", "--out", "out"]) == 2
-    assert "expected programs over layers whose higher scores are better, got first, ranks" in capsys.readouterr().err
+    assert "expected programs over layers whose higher scores are better, got ranks" in capsys.readouterr().err
     assert main(["config.yaml", "tables", files[0], "--out", "out"]) == 2
     assert "expected two program files or more, got one" in capsys.readouterr().err

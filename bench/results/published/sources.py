@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,8 +89,22 @@ def with_entries(sources: Sequence[Source], entries: Sequence[Path]) -> list[Sou
                     f"entry {entry}: its networks, images, protocol or torch are of no board here ({board.name}): "
                     "make the entry again with zcbench enter and this board"
                 )
+            _check_own(entry, found[key], rows)
             found[key] = merged(found[key], (board, rows))
     return list(found.values())
+
+
+def _check_own(entry: Path, there: Source, rows: pd.DataFrame) -> None:
+    """Refuse an entry whose scores of a proxy are others than those that are there, with the same version."""
+    _, known = there
+    index = ["proxy", "version", "batch_size", "seed", "architecture"]
+    both = rows[[*index, "value"]].merge(known[[*index, "value"]], on=index, suffixes=("", " there"))
+    differing = both[~np.isclose(both["value"], both["value there"], rtol=1e-5, atol=0, equal_nan=True)]
+    if len(differing):
+        raise ResultsError(
+            f"entry {entry}: its scores of {differing['proxy'].iloc[0]} differ from those that the board or another "
+            "entry has with the same version: give it another name or a higher version"
+        )
 
 
 def merged(older: Source, newer: Source) -> Source:

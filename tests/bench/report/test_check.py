@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import math
+import xml.etree.ElementTree as ET
 
+import pytest
 from rich.console import Console
-from zcbench.bench.report.check import as_table
-from zcbench.bench.results.regress import Finding, Moved
+from zcbench.bench.report.check import as_junit, as_table
+from zcbench.bench.results.regress import Finding, Moved, percent_of
 from zcbench.proxies import AGGREGATES, PROXIES
 
 
 def shown(findings: list[Finding]) -> list[str]:
     """Return the lines of the table on a terminal of 80 columns, without white space around them."""
-    console = Console(width=80, file=io.StringIO(), record=True)
+    console = Console(width=80, file=io.StringIO(), record=True, markup=False)
     console.print(as_table(findings, "b.json: 100 networks of nb201 on cifar10"))
     lines = console.export_text().splitlines()
     assert max(map(len, lines)) <= 80
@@ -64,3 +66,18 @@ def test_statuses_and_missing_coefficients() -> None:
     assert "snip not comparable - - version 1 is now 2: use --update" in text
     assert "params same - - 0 of 200" in text
     assert "1 same, 1 not comparable, 1 regressed" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(0.0000123, "0.0012%"), (0.0123, "1.2%"), (0.994, "99%"), (0.996, "100%"), (2.0, "100%"), (math.inf, "100%")],
+)
+def test_differences_in_percent(change: float, said: str) -> None:
+    """Before, a difference of 100 % was written 1e+02%."""
+    assert percent_of(change) == said
+
+
+def test_names_are_what_they_are() -> None:
+    hostile = regressed("a[/b]c[red]d\x1b", moved=())
+    assert any(line.startswith("a[/b]c[red]d") for line in shown([hostile]))
+    ET.fromstring(as_junit([hostile], "[red]x", "zcbench check --baseline 'a b`;.json' --update"))

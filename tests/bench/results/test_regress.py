@@ -244,6 +244,13 @@ def test_bad_baselines_are_one_line(
         ("short", "expected 16 scores of jacob_cov"),
         ("text", "expected a number, got 'many'"),
         ("setting", "unknown settings colour"),
+        ("nothing", "it holds no scores"),
+        ("seed", "seed is missing"),
+        ("list", "expected a text as proxy, got a list"),
+        ("nested", "expected numbers as scores of jacob_cov"),
+        ("environment", "expected the environment by name"),
+        ("format", 'expected 1 to 1 as format, got "1"'),
+        ("empty", "expected settings by name as config"),
     ],
 )
 def test_baselines_that_lost_something(baseline: dict[str, Any], tmp_path: Path, fault: str, said: str) -> None:
@@ -254,6 +261,20 @@ def test_baselines_that_lost_something(baseline: dict[str, Any], tmp_path: Path,
             baseline["scores"][0]["values"][0] = "many"
         case "setting":
             baseline["config"]["colour"] = "red"
+        case "nothing":  # before, a gate without scores passed
+            baseline["scores"] = []
+        case "seed":
+            del baseline["scores"][0]["seed"]
+        case "list":
+            baseline["scores"][0]["proxy"] = ["jacob_cov"]
+        case "nested":
+            baseline["scores"][0]["values"][0] = [1]
+        case "environment":
+            baseline["recipe"]["environment"] = []
+        case "format":
+            baseline["format"] = "1"
+        case "empty":
+            baseline["config"] = {}
     (tmp_path / "b.json").write_text(json.dumps(baseline))
     with pytest.raises(BaselineError, match=rf"no baseline \({said}\)"):
         read_baseline(tmp_path / "b.json")
