@@ -186,7 +186,8 @@ def _check(document: dict[str, Any]) -> None:
             raise ValueError(f"expected numbers as scores of {score['proxy']}")
         np.asarray(score["values"], dtype=np.float64)
     if not isinstance(document["config"], dict) or not document["config"]:
-        raise ValueError("expected settings by name as config")
+        got = "none" if document["config"] == {} else kind_of(document["config"])
+        raise ValueError(f"expected settings by name as config, got {got}")
     if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
         raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
 

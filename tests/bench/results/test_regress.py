@@ -250,7 +250,7 @@ def test_bad_baselines_are_one_line(
         ("nested", "expected numbers as scores of jacob_cov"),
         ("environment", "expected the environment by name"),
         ("format", 'expected 1 to 1 as format, got "1"'),
-        ("empty", "expected settings by name as config"),
+        ("empty", "expected settings by name as config, got none"),
     ],
 )
 def test_baselines_that_lost_something(baseline: dict[str, Any], tmp_path: Path, fault: str, said: str) -> None:
