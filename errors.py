@@ -134,12 +134,18 @@ def in_words(error: Exception, most: int = 120) -> str:
     return one_line(text)[:most]
 
 
+#: Kinds of values of which no attribute is read, so that one without it is of another kind.
+_PLAIN = {"NoneType", "bool", "bytes", "dict", "float", "int", "list", "str", "tuple"}
+
+
 def _of_another_kind(text: str) -> str:
     """Return in words why values do not fit a function or a type, from the text of Python's error."""
     if unknown := re.search(r"unexpected keyword argument '(\w+)'", text):
         return f"{unknown[1]} is unknown"
     if lacking := re.search(r"missing \d+ required .*?arguments?: (.*)", text):
         return f"{lacking[1].replace(chr(39), '')} is missing"
+    if (lacking := re.search(r"'(\w+)' object has no attribute '(\w+)'", text)) and lacking[1] not in _PLAIN:
+        return f"{lacking[2]} is missing"
     return "a value is of another kind than expected"
 
 

@@ -198,7 +198,7 @@ class Space(ABC):
             ConfigError: The count is not between 1 and the size of the space.
         """
         if not 1 <= count <= self.size:
-            raise ConfigError(f"sample: expected 1 to {self.size} networks of {self.name}, or 0 for all, got {count}")
+            raise ConfigError(f"sample: expected 1 to {self.size} networks of {self.name}, got {count}")
         # The stream of RandomState never changes. Newer generators may change with a version of numpy.
         shuffled = np.random.RandomState(seed).permutation(self.size)
         return [int(index) for index in shuffled[:count]]

@@ -173,7 +173,7 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     if config.representatives and type(space).representative is Space.representative:
         raise ConfigError(f"representatives: {space.name} knows of no classes of equal networks: leave the setting out")
-    indices = space.sample(config.sample or space.size, config.sample_seed)
+    indices = _drawn(space, config)
     images = images_of(config.dataset, config.datamodule, config.datamodule_args, folder)
     work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)
     try:
@@ -187,6 +187,19 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
     else:
         truth = Truth(f"{images.task.name}/none", "no accuracies", np.full(space.size, np.nan))
     return Study(config, space, images, truth, tuple(indices), work, batches)
+
+
+def _drawn(space: Space, config: StudyConfig) -> list[int]:
+    """Return the indices of the networks of a study.
+
+    Raises:
+        ConfigError: There are not so many.
+    """
+    if config.sample < 0:
+        raise ConfigError(
+            f"sample: expected 1 to {space.size} networks of {space.name}, or 0 for all, got {config.sample}"
+        )
+    return space.sample(config.sample or space.size, config.sample_seed)
 
 
 def resolve_recipe(recipe: Recipe, proxies: Sequence[str], **settings: Any) -> Study:

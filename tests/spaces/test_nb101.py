@@ -418,8 +418,8 @@ EIGHT = [[int(t == s + 1) for t in range(8)] for s in range(8)]
             pytest.param(row(**{"36_final_validation_accuracy": value}), "above 0 and up to 1, got", id=f"is {value}")
             for value in ("0", "1.001", "-0.5", "nan", "inf", "93.5")
         ),
-        pytest.param(row(**{"4_final_validation_accuracy": "high"}), "could not convert", id="no number"),
-        pytest.param(row(**{"4_final_validation_accuracy": ""}), "could not convert", id="blank"),
+        pytest.param(row(**{"4_final_validation_accuracy": "high"}), "expected a number, got 'high'", id="no number"),
+        pytest.param(row(**{"4_final_validation_accuracy": ""}), "expected a number, got ''", id="blank"),
     ],
 )
 def test_faulty_rows_are_refused_by_their_line(
