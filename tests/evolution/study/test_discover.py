@@ -177,7 +177,7 @@ def test_another_search_is_refused_by_what_differs_before_anything_is_collected(
         discover(search({"generations": 0}, out=str(begun)))
     shutil.copytree(begun, tmp_path / "out")
     state = (tmp_path / "out" / "state.json").read_bytes()
-    monkeypatch.setattr(module, "_pools", lambda *_: pytest.fail("collected"))
+    monkeypatch.setattr(module, "pools_of", lambda *_: pytest.fail("collected"))
     with pytest.raises(ResultsError, match=rf"holds another search \({name} differ\)"):
         discover(search(**change))
     assert (tmp_path / "out" / "state.json").read_bytes() == state
