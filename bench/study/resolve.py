@@ -32,7 +32,7 @@ def named(config: StudyConfig) -> list[str]:
     """Return the names of the proxies and aggregates of a study, in the order of its configuration.
 
     Raises:
-        ConfigError: There are none, or one occurs twice.
+        ConfigError: There are none, one occurs twice, or `all` stands beside others.
     """
     if is_all(config.proxies):
         return [*PROXIES, *AGGREGATES]

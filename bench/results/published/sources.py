@@ -95,7 +95,11 @@ def with_entries(sources: Sequence[Source], entries: Sequence[Path]) -> list[Sou
 
 
 def _check_own(entry: Path, there: Source, rows: pd.DataFrame) -> None:
-    """Refuse an entry whose scores of a proxy are others than those that are there, with the same version."""
+    """Refuse an entry whose scores of a proxy are others than those that are there, with the same version.
+
+    Raises:
+        ResultsError: It is so.
+    """
     _, known = there
     index = ["proxy", "version", "batch_size", "seed", "architecture"]
     both = rows[[*index, "value"]].merge(known[[*index, "value"]], on=index, suffixes=("", " there"))
