@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from ...atomic import write_atomically
@@ -205,7 +204,7 @@ class _Job:
         }
         places = [group.places for group in statistics.groups]
         document = {"recipe": recipe, "places": places, "crc32": _checksum(recipe, places, tensors)}
-        write_atomically(self.path, save(tensors, {_KEY: json.dumps(document)}))
+        write_atomically(self.path, *_file(document, tensors))
         return _stamp(self.path)
 
 
@@ -241,8 +240,26 @@ def _run_one(place: int) -> _Stamp | None:
 
 _KEY = "zcbench"
 _DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F64": torch.float64}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 #: Stamps of the files that this process has written or whose checksum it has compared.
 _CHECKED: set[_Stamp] = set()
+
+
+def _file(document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterator[memoryview]:
+    """Yield the content of a safetensors file, without the copy of all tensors that `safetensors.torch.save` makes."""
+    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(document)}}
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
+    yield memoryview(len(text).to_bytes(8, "little") + text)
+    yield from map(_bytes, tensors.values())
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    return tensor.flatten().view(torch.uint8).numpy().data
 
 
 def _map(path: Path, recipe: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -284,7 +301,7 @@ def _check(path: Path, recipe: str) -> None:
     """Compare the checksum of a file once per process, and unmap it, so that the tensors take no memory afterwards."""
     if (stamp := _stamp(path)) not in _CHECKED:
         document, tensors = _map(path, recipe)
-        if document["crc32"] != _checksum(document["recipe"], document["places"], tensors):
+        if document.get("crc32") != _checksum(document["recipe"], document["places"], tensors):
             raise _unusable(path, "its checksum differs")
         _CHECKED.add(stamp)
 
@@ -302,7 +319,7 @@ def _checksum(recipe: Any, places: Any, tensors: Mapping[str, Tensor]) -> int:
     layout = {name: (str(tensor.dtype), list(tensor.shape)) for name, tensor in tensors.items()}
     crc = zlib.crc32(json.dumps([recipe, places, layout], sort_keys=True).encode())
     for _, tensor in sorted(tensors.items()):
-        crc = zlib.crc32(tensor.flatten().view(torch.uint8).numpy().data, crc)
+        crc = zlib.crc32(_bytes(tensor), crc)
     return crc
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..language.primitives import PRIMITIVES, Primitive, ShapeError
+from ..language.primitives import PRIMITIVES, Kind, Primitive, ShapeError, share
 from ..language.programs import Program
 from .statistics import Group, Statistics
 
@@ -45,7 +45,6 @@ class Plan:
         aggregation: Aggregation = "mean",
         primitives: Mapping[str, Primitive] = PRIMITIVES,
     ) -> None:
-        self.reduce = PRIMITIVES["mean" if to_scalar == "mean" else "frobenius"].function
         self.aggregation = aggregation
         places: dict[Program, int] = {}
         steps: list[tuple[Program, tuple[int, ...]]] = []
@@ -60,10 +59,16 @@ class Plan:
         self.roots = [visit(program) for program in programs]
         self.ends = frozenset(self.roots)
         self.terminals = frozenset(program.name for program, _ in steps if not program.args)
-        self.steps = [
-            (program.name, primitives[program.name].function if program.args else None, arguments)
-            for program, arguments in steps
-        ]
+        kinds: list[Kind] = []
+        self.steps: list[tuple[str, Callable[..., Tensor] | None, tuple[int, ...]]] = []
+        for program, arguments in steps:
+            primitive = primitives[program.name] if program.args else None
+            given = tuple(kinds[at] for at in arguments)
+            kinds.append(primitive.kind(*given) if primitive else "tensor")
+            of_mask = primitive is PRIMITIVES["mean"] and given == ("mask",)
+            self.steps.append((program.name, share if of_mask else primitive and primitive.function, arguments))
+        whole = PRIMITIVES["mean" if to_scalar == "mean" else "frobenius"].function
+        self.reduce = [share if to_scalar == "mean" and kind == "mask" else whole for kind in kinds]
         last = {place: place for place in range(len(steps))}
         for place, (_, _, arguments) in enumerate(self.steps):
             last |= dict.fromkeys(arguments, place)
@@ -152,7 +157,7 @@ class Plan:
                     with suppress(ShapeError):
                         found[place] = function(*values)
             if place in self.ends and (value := found[place]) is not None:  # reduced now, while it is in the cache
-                numbers[place] = value if value.ndim == 1 else self.reduce(value)
+                numbers[place] = value if value.ndim == 1 else self.reduce[place](value)
             for dead in self.dying[place]:
                 found[dead] = None
         return [numbers[root] for root in self.roots]

@@ -30,6 +30,9 @@ HANDFUL = 5
 #: Number of networks that one process evaluates at a time; their instances of equal shapes share operations.
 BLOCK = 10
 
+#: Smallest number of programs for which it pays to divide a block between workers.
+FEWEST = 4
+
 #: The networks that are drawn for a generation, by ground, as positions in the pool.
 Drawn = Mapping[int, tuple[int, ...]]
 
@@ -136,11 +139,13 @@ class NetworkProblem:
 
         The coefficient is that of the search, or another `objective`.
 
-        A program whose coefficient on a ground is NaN is not measured on later grounds, where it is NaN too.
+        A program whose coefficient on a ground is NaN has NaN on later grounds too.
         """
         wanted = objective or self.measure.objective
         found = np.full((len(programs), len(drawn)), np.nan)
         left = list(range(len(programs)))
+        # All grounds at once, so that no worker waits for the last block of a ground.
+        self.scores(programs, [int(self.starts[ground]) + index for ground, own in drawn.items() for index in own])
         for column, (ground, chosen) in enumerate(drawn.items()):
             truth = self.pools[ground].accuracies[list(chosen)]
             rivals = self.beside(ground, chosen)
@@ -157,25 +162,37 @@ class NetworkProblem:
         only until it is certain that it is not one of them. Its fitness is then that on the grounds so far. This is an
         upper bound of its exact fitness, and not above the fitness of the best. Cheap grounds should come first.
         """
-        grounds = [{ground: chosen} for ground, chosen in drawn.items()]
+        grounds = self._stages(drawn)
+        done = [0] * len(programs)
         found: list[list[float]] = [[] for _ in programs]
         bounds = [math.inf] * len(programs)
         while True:
             order = sorted(range(len(programs)), key=lambda row: -bounds[row])
-            open_ = [row for row in order if len(found[row]) < len(grounds) and bounds[row] > NOTHING]
+            open_ = [row for row in order if done[row] < len(grounds) and bounds[row] > NOTHING]
             best = set(order[: self.measure.exact or None])
-            due = [row for row in open_ if row in best or not found[row]]
+            due = [row for row in open_ if row in best or not done[row]]
             if not due:
                 return [(bound,) for bound in bounds]
-            # One ground at a time, because the set of the best may change. A few more programs than necessary are
+            # One stage at a time, because the set of the best may change. A few more programs than necessary are
             # measured, because the networks have to be loaded anyway.
-            at = min(len(found[row]) for row in due)
-            count = max(sum(len(found[row]) == at for row in due), self.measure.exact // HANDFUL)
-            rows = [row for row in open_ if len(found[row]) == at][:count]
-            own = self.coefficients([programs[row] for row in rows], grounds[at])[:, 0].tolist()
-            for row, value in zip(rows, own, strict=True):
-                found[row].append(value)
+            at = min(done[row] for row in due)
+            count = max(sum(done[row] == at for row in due), self.measure.exact // HANDFUL)
+            rows = [row for row in open_ if done[row] == at][:count]
+            own = self.coefficients([programs[row] for row in rows], grounds[at]).tolist()
+            for row, values in zip(rows, own, strict=True):
+                found[row] += values
+                done[row] += 1
                 bounds[row] = fitness(found[row], self.measure.sign)
+
+    def _stages(self, drawn: Drawn) -> list[Drawn]:
+        """Return the drawn networks in the stages in which programs are measured on them.
+
+        The first ground comes alone: most programs without a fitness have none there. The others follow one by one if a
+        program may drop out behind each of them, and otherwise together.
+        """
+        first, *others = [{ground: chosen} for ground, chosen in drawn.items()]
+        together = {ground: chosen for stage in others for ground, chosen in stage.items()}
+        return [first, *others] if self.measure.exact or not together else [first, together]
 
     def scores(self, programs: Sequence[Program], networks: Sequence[int]) -> NDArray[np.float64]:
         """Return scores `(programs, networks)`; only unknown ones are computed."""
@@ -184,15 +201,13 @@ class NetworkProblem:
             if program not in self._known:
                 self._known[program] = np.full(total, np.nan), np.zeros(total, dtype=bool)
         tasks = []
-        # A block is every count-th network, so that blocks take equally long. There is at least one block per worker.
-        count = max(math.ceil(len(networks) / BLOCK), min(self.workers.count, len(networks)))
-        for start in range(count):
-            block = networks[start::count]
+        for block, shares in self._blocks(networks):
             known = np.array([self._known[program][1][list(block)] for program in programs]).reshape(-1, len(block))
             missing = tuple(program for program, row in zip(programs, known, strict=True) if not row.all())
             wanted = tuple(network for network, column in zip(block, known.T, strict=True) if not column.all())
             if wanted:
-                tasks.append((wanted, missing))
+                parts = max(1, min(shares, len(missing) // FEWEST))
+                tasks += [(wanted, missing[part::parts]) for part in range(parts)]
         map_ = self.workers.map if len(tasks) > 1 else map
         found = map_(_scores, [([self.handles[n] for n in wanted], own, self.scoring) for wanted, own in tasks])
         for (wanted, missing), table in zip(tasks, found, strict=True):
@@ -200,6 +215,21 @@ class NetworkProblem:
                 values, known = self._known[program]
                 values[list(wanted)], known[list(wanted)] = row, True
         return np.array([self._known[program][0][list(networks)] for program in programs]).reshape(len(programs), -1)
+
+    def _blocks(self, networks: Sequence[int]) -> list[tuple[Sequence[int], int]]:
+        """Return networks in blocks that processes evaluate, and in how many shares the programs of each are divided.
+
+        A block is every k-th network of a ground, so that blocks take equally long and many instances have equal
+        shapes. There is at least one block per worker, or one share of a block if there are too few networks.
+        """
+        many = len(networks) > BLOCK
+        ground = np.searchsorted(self.starts, networks, side="right") if many else np.zeros(len(networks))
+        parts = [[networks[at] for at in np.flatnonzero(ground == own)] for own in np.unique(ground)]
+        blocks: list[Sequence[int]] = []
+        for part in parts:
+            count = max(math.ceil(len(part) / BLOCK), min(math.ceil(self.workers.count / len(parts)), len(part)))
+            blocks += [part[start::count] for start in range(count)]
+        return [(block, max(1, self.workers.count // len(blocks))) for block in blocks]
 
 
 def _scores(task: tuple[Sequence[Handle], tuple[Program, ...], Scoring]) -> NDArray[np.float64]:

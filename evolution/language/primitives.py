@@ -388,6 +388,12 @@ def _mean(a: Tensor) -> Tensor:
     return _sum(a.flatten(1)) / a[0].numel()
 
 
+def share(mask: Tensor) -> Tensor:
+    """Return the share of ones of masks, which is their mean to the last bit; float32 counts up to 2^24 exactly."""
+    ones = mask.flatten(1)
+    return ones.sum(1).double() / ones.shape[1] if ones.shape[1] <= 1 << 24 else _mean(mask)
+
+
 @_primitive(23, 24, REDUCE, "C = torch.sum(abs(A)) / A.numel()", "float32; takes scalars")
 def _l1(a: Tensor) -> Tensor:
     """Mean of abs A, in float64."""

@@ -120,6 +120,37 @@ def test_the_best_have_their_fitness_and_the_others_a_bound(monkeypatch, exact, 
         np.testing.assert_array_equal(true[best], -np.sort(-true)[: exact or None])
 
 
+@pytest.mark.parametrize("sizes", [(1,), (3,), (20,), (20, 20, 20), (8, 30)])
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_blocks_hold_every_network_once_and_keep_every_worker_busy(sizes, workers):
+    it = problem(*sizes, workers=workers)
+    everything = list(range(sum(sizes)))
+    blocks = it._blocks(everything)
+    assert sorted(network for block, _ in blocks for network in block) == everything
+    assert max(len(block) for block, _ in blocks) <= module.BLOCK
+    assert sum(shares for _, shares in blocks) >= workers - 1 or len(blocks) == len(everything)
+    if len(everything) > module.BLOCK:  # blocks of one ground
+        assert all(np.ptp(np.searchsorted(it.starts, block, side="right")) == 0 for block, _ in blocks)
+
+
+def test_scores_do_not_depend_on_the_shares_of_a_block(monkeypatch):
+    many = programs("T1_D", "square(T1_D)", *TEXTS)
+    wanted = problem(2, 3).scores(many, [0, 3, 4])
+    asked = []
+    monkeypatch.setattr(Workers, "map", lambda self, f, tasks: [asked.append(t) or f(t) for t in tasks])
+    got = problem(2, 3, workers=12).scores(many, [0, 3, 4])
+    np.testing.assert_array_equal(got, wanted)
+    assert len(asked) > 3
+
+
+@pytest.mark.parametrize("exact", [0, 2])
+def test_all_grounds_behind_the_first_are_measured_together(exact):
+    it = problem(4, 4, 4, draw=0, grounds=0, exact=exact)
+    stages = it._stages(it.everything())
+    assert [list(stage) for stage in stages] == ([[0], [1, 2]] if exact == 0 else [[0], [1], [2]])
+    assert [list(stage) for stage in it._stages({2: (0,)})] == [[2]]
+
+
 def test_few_that_are_exact_cost_less(monkeypatch):
     asked = []
     measured = NetworkProblem.coefficients

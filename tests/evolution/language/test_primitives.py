@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from zcbench.errors import ProgramError
-from zcbench.evolution.language.primitives import PRIMITIVES, Kind, Primitive, ShapeError
+from zcbench.evolution.language.primitives import PRIMITIVES, Kind, Primitive, ShapeError, share
 from zcbench.proxies.eznas_a import _score
 from zcbench.tools.primitives import page
 
@@ -366,6 +366,14 @@ def test_divergence_is_that_of_torch() -> None:
     torch.testing.assert_close(found, torch.stack(expected))
     b[1, 1, 1] = -1
     assert PRIMITIVES["kl_div"].function(a, b).isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 16, 32, 32), (2, 7), (1, 1, 1), (4, 3, 129), (1, (1 << 24) + 1)])
+def test_the_share_of_ones_is_the_mean_of_a_mask_to_the_last_bit(shape: tuple[int, ...]) -> None:
+    for rate in (0.0, 0.3, 1.0):
+        draw = torch.Generator().manual_seed(0)
+        mask = (torch.rand(shape, generator=draw) < rate).float()
+        assert torch.equal(share(mask), PRIMITIVES["mean"].function(mask))
 
 
 def test_sums_are_float64() -> None:
