@@ -37,10 +37,10 @@ def arguments(parser: Parser) -> None:
 
 
 def main(parsed: Sequence[Namespace]) -> int:
-    """Print one table for each board that has all of the proxies."""
+    """Print one table for each board that has all of the proxies, and of several boards one of the lowest tau."""
     with waiting("reading results"):
-        from ..bench.report.rivals import as_records, as_table, draw
-        from ..bench.results.rivals import against
+        from ..bench.report.rivals import as_records, as_table, draw, lowest_table
+        from ..bench.results.rivals import against, lowest
         from ..bench.scoring.store import Store
 
     (given,) = parsed
@@ -57,10 +57,12 @@ def main(parsed: Sequence[Namespace]) -> int:
         figure.write_text(draw(found, given.proxy), "utf-8")
         print(f"figure: {figure}", file=sys.stderr)
     if given.json:
-        print(json.dumps(as_records(found), indent=1, allow_nan=False))
+        print(json.dumps(as_records(found, lowest(found)), indent=1, allow_nan=False))
     else:
-        for place, each in enumerate(found):
+        least = lowest(found)
+        tables = [as_table(each, given.proxy) for each in found] + ([lowest_table(least, len(found))] if least else [])
+        for place, table in enumerate(tables):
             if place:
                 print()
-            show(as_table(each, given.proxy))
+            show(table)
     return 0

@@ -8,8 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ..results.board import Board
 from ..results.pairs import Comparison
-from ..results.rivals import Against
+from ..results.rivals import Against, Lowest
 from .figures import as_svg, figure, style
 from .numbers import estimate, null_if_not_finite, number
 
@@ -51,15 +52,64 @@ def as_table(found: Against, first: str) -> Table:
     return table
 
 
-def as_records(found: Sequence[Against]) -> list[dict[str, Any]]:
-    """Return plain values of all pairs, a record for each; a number that is not finite is None."""
+def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
+    """Lay out the lowest tau over several boards in at most 80 columns, one line a pair."""
+    first = rows[0]
+    table = Table(
+        title=Text(f"{first.first} against others, each where it ranks worst of {count} boards"),
+        title_justify="left",
+        caption=Text(
+            f"lowest τ of {first.first}: {number(first.tau.first)} on {_short(first.first_on)}; difference: over joint "
+            "resamples of all boards, 95 %; p: Holm over all pairs"
+        ),
+        caption_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("against", no_wrap=True)
+    for heading in ("its lowest τ", "on", "difference", "p", ""):
+        table.add_column(heading, justify="left" if heading in {"on", ""} else "right")
+    for row in rows:
+        tau = row.tau
+        table.add_row(
+            Text(row.second),
+            number(tau.second),
+            _short(row.second_on),
+            estimate(tau.difference, tau.low, tau.high, sign="+"),
+            p_value(tau.p_holm),
+            verdict(row),
+        )
+    return table
+
+
+def _short(board: Board) -> str:
+    return f"{board.recipe.space}, {board.recipe.dataset}"
+
+
+def as_records(found: Sequence[Against], least: Sequence[Lowest] = ()) -> list[dict[str, Any]]:
+    """Return plain values of all pairs, a record for each; a number that is not finite is None.
+
+    Pairs over all boards come last, and name the boards of the lowest coefficients in `first_on` and `second_on`.
+    """
     records: list[dict[str, Any]] = null_if_not_finite(
-        [each.board.identity() | row.flat() | {"verdict": verdict(row)} for each in found for row in each.comparisons]
+        [
+            *(
+                each.board.identity() | row.flat() | {"verdict": verdict(row)}
+                for each in found
+                for row in each.comparisons
+            ),
+            *(
+                {"first": row.first, "first_on": row.first_on.id, "second": row.second, "second_on": row.second_on.id}
+                | {f"lowest_tau_{key}": value for key, value in vars(row.tau).items()}
+                | {"verdict": verdict(row)}
+                for row in least
+            ),
+        ]
     )
     return records
 
 
-def verdict(row: Comparison) -> str:
+def verdict(row: Comparison | Lowest) -> str:
     """Say whether the first proxy ranks better or worse, or that the networks do not decide it.
 
     Without resamples, as for all networks of a space, the sign of the difference decides.

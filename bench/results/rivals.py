@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from ...errors import ConfigError, UnknownNameError, unknown_name
 from ...proxies import AGGREGATES, PROXIES
 from ..scoring.store import Store
+from ..stats.coefficients import mean_over_seeds
+from ..stats.ranks import Vector
+from ..stats.significance import Difference, differences
 from ..study.recipe import Recipe
 from .board import Board, boards
 from .pairs import Comparison, compare, families
@@ -26,11 +30,31 @@ class Against:
     Attributes:
         census: Whether the networks are all of the space; differences have no interval and no p-value then.
         comparisons: One for each rival and batch size; Holm's correction is over all of them.
+        tau: Kendall's tau-b of every proxy, and behind it that of every resample `(1 + resamples,)`; means over seeds,
+            positive where a proxy ranks as it claims. Empty if a proxy has several batch sizes.
     """
 
     board: Board
     census: bool
     comparisons: tuple[Comparison, ...]
+    tau: Mapping[str, Vector] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Lowest:
+    """One proxy against another over several boards, each by its lowest Kendall's tau.
+
+    Attributes:
+        first_on: Board on which the first proxy has its lowest tau.
+        second_on: Board on which the second has its lowest tau.
+        tau: The lowest tau of both, and their difference over joint resamples of all boards.
+    """
+
+    first: str
+    first_on: Board
+    second: str
+    second_on: Board
+    tau: Difference
 
 
 def against(store: Store, first: str, others: Sequence[str], *, space: str = "", dataset: str = "") -> list[Against]:
@@ -77,6 +101,38 @@ def against(store: Store, first: str, others: Sequence[str], *, space: str = "",
     return [_on(board, store, first, others) for board in ours]
 
 
+def lowest(found: Sequence[Against]) -> list[Lowest]:
+    """Compare a proxy with others by the lowest tau of each over all boards: how well it ranks where it ranks worst.
+
+    A resample draws the classes of every board, and a proxy's lowest tau of it may be on another board than that of the
+    whole. Boards are resampled independently of each other. Holm's correction is over all rivals.
+
+    Args:
+        found: What `against` returns.
+
+    Returns:
+        One for each rival; none if there are fewer than two boards, if a board has no resamples, or if a proxy has
+        several batch sizes.
+    """
+    if len(found) < 2 or any(each.census or not each.tau for each in found):
+        return []
+    names = list(found[0].tau)
+    tau = np.array([[each.tau[name][0] for name in names] for each in found])
+    count = min(len(each.tau[names[0]]) for each in found) - 1
+    # All boards draw with one seed, so each has its resamples in an order of its own.
+    drawn = [
+        np.roll(np.array([each.tau[name][1 : count + 1] for name in names]), place, axis=1)
+        for place, each in enumerate(found)
+    ]
+    least, resampled, on = tau.min(0), np.min(drawn, axis=0), tau.argmin(0)
+    pairs = differences(np.array([[least[0], other] for other in least[1:]]), resampled[0] - resampled[1:])
+    boards_ = [each.board for each in found]
+    return [
+        Lowest(names[0], boards_[on[0]], name, boards_[on[place]], pair)
+        for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), start=1)
+    ]
+
+
 def _check(first: str, others: Sequence[str]) -> None:
     if not others:
         raise ConfigError("with: expected the names of proxies to compare with, got none")
@@ -103,7 +159,11 @@ def _on(board: Board, store: Store, first: str, others: Sequence[str]) -> Agains
         at = {m.panel.proxy: place[id(m)] for m in group}
         pairs += [(at[first], at[other]) for other in others if first in at and other in at]
     found = compare(sample.measured, sample.truth, sample.weights, asked=dict.fromkeys(pairs))
-    return Against(board, not recipe.resamples, tuple(found))
+    tau = {
+        m.panel.proxy: m.panel.sign * mean_over_seeds(np.column_stack([m.tau, m.drawn_tau])) for m in sample.measured
+    }
+    one_each = len(sample.measured) == len(names)
+    return Against(board, not recipe.resamples, tuple(found), {name: tau[name] for name in names} if one_each else {})
 
 
 def _only(recipe: Recipe, names: Iterable[str]) -> Recipe:

@@ -30,10 +30,11 @@ def part_of(space: Space, index: int) -> Part:
     return next(part for part, tenths in TENTHS.items() if tenth in tenths)
 
 
-def draw(space: Space, part: Part, count: int, seed: int = 0) -> list[int]:
+def draw(space: Space, part: Part, count: int, seed: int = 0, *, at_most: bool = False) -> list[int]:
     """Draw classes of a part, and return one index of each: that of its representative.
 
-    They are the first ones of a fixed shuffle, so a larger draw contains a smaller one.
+    They are the first ones of a fixed shuffle, so a larger draw contains a smaller one. With `at_most`, all classes of
+    the part are drawn if it has fewer.
 
     Raises:
         ConfigError: The part has fewer classes.
@@ -45,7 +46,7 @@ def draw(space: Space, part: Part, count: int, seed: int = 0) -> list[int]:
         representative = space.representative(index)
         if representative not in found and part_of(space, representative) == part:
             found[representative] = None
-    if len(found) < count:
+    if len(found) < count and not (at_most and found):
         raise ConfigError(f"{part}: {space.name} has {len(found)} classes there: expected at most that, got {count}")
     return list(found)
 

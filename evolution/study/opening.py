@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.table import Table
 
-from ...bench.report.rivals import as_table
+from ...bench.report.rivals import as_table, lowest_table
 from ...bench.results.ranking import select, summarise
-from ...bench.results.rivals import Against, against
+from ...bench.results.rivals import Against, against, lowest
 from ...bench.scoring.runner import run as run_study
 from ...bench.scoring.store import Store
 from ...bench.study.config import StudyConfig, listed
@@ -29,13 +29,14 @@ RIVALS = ("meco", "naswot_conv", "synflow", "params", "macs")
 def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
     """Rank sealed networks of every ground by programs and their rivals, and record the result in each program's file.
 
-    Networks are `config.test` classes of the sealed part of a space. Every record has the date, the settings that
-    determine the networks and the images, and what came out, also if it is worse than hoped for. It is written when the
-    networks are scored, so a process that is killed before that leaves scores without a record.
+    Networks are `config.test` classes of the sealed part of a space, or all if it has fewer. Of several grounds,
+    programs and rivals are also compared by their lowest tau over the grounds. Every record has the date, the settings
+    that determine the networks and the images, and what came out, also if it is worse than hoped for. It is written
+    when the networks are scored, so a process that is killed before that leaves scores without a record.
 
     Raises:
         ProgramError: A file is no program file, or the program was edited after an opening.
-        ConfigError: A ground has fewer sealed classes than are asked for, or a program may have been evolved on them.
+        ConfigError: A program may have been evolved on the sealed classes of a ground.
     """
     if config.test < 3:
         raise ConfigError(f"test: expected 3 or more sealed networks, got {config.test}")
@@ -43,6 +44,7 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
         _check(files.read(path), path, [ground.space for ground in config.tests or config.grounds])
         files.register(path)
     tables: list[Table] = []
+    everywhere: dict[Path, list[Against]] = {path: [] for path in programs}
     for ground in config.tests or config.grounds:
         study = _study(programs, ground, config)
         run_study(study)
@@ -62,7 +64,9 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
             record["program"] = files.digest(program)
             dataclasses.replace(program, openings=[*program.openings, record]).write(path)
             tables.append(as_table(found, program.name))
-    return tables
+            everywhere[path].append(found)
+    least = [(lowest(found), len(found)) for found in everywhere.values()]
+    return [*tables, *(lowest_table(rows, count) for rows, count in least if rows)]
 
 
 def _check(program: files.Found, path: Path, spaces: Sequence[str]) -> None:
@@ -102,7 +106,8 @@ def _study(programs: Sequence[Path], ground: Ground, config: EvolveConfig) -> St
             workers=config.workers,
         )
     )
-    return dataclasses.replace(study, indices=tuple(draw(study.space, "sealed", config.test, config.sample_seed)))
+    indices = draw(study.space, "sealed", config.test, config.sample_seed, at_most=True)
+    return dataclasses.replace(study, indices=tuple(indices))
 
 
 def _what(study: Study, ground: Ground, config: EvolveConfig) -> dict[str, Any]:

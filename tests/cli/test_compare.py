@@ -29,6 +29,19 @@ def test_one_line_a_pair_and_a_picture(capsys: pytest.CaptureFixture[str]) -> No
     assert "did you mean naswot" in capsys.readouterr().err
 
 
+def test_several_boards_are_compared_by_the_lowest_tau_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for sample in ("12", "14"):
+        assert main([*RUN, "--tracker", "none", "--sample", sample]) == 0
+    capsys.readouterr()
+    assert main(["compare", "naswot", "--with", "conv_count,params"]) == 0
+    tables = capsys.readouterr().out.split("\n\n")
+    assert len(tables) == 3
+    assert tables[-1].startswith("naswot against others, each where it ranks worst of 2 boards")
+    assert main(["compare", "naswot", "--with", "conv_count,params", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert ["lowest_tau_difference" in record for record in records] == [False] * 4 + [True] * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [

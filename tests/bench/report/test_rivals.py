@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 from rich.console import Console
-from zcbench.bench.report.rivals import as_records, as_table, draw, p_value, verdict
+from zcbench.bench.report.rivals import as_records, as_table, draw, lowest_table, p_value, verdict
 from zcbench.bench.results.board import Board
 from zcbench.bench.results.pairs import Comparison
 from zcbench.bench.results.panel import Panel
-from zcbench.bench.results.rivals import Against
+from zcbench.bench.results.rivals import Against, Lowest
 from zcbench.bench.stats.significance import Difference
 from zcbench.bench.study.recipe import Recipe, Work
 
@@ -97,3 +97,20 @@ def test_the_figure_is_the_same_every_time() -> None:
 
 def test_p_values_have_three_digits() -> None:
     assert [p_value(p) for p in (1.0, 0.0312, 0.001, 0.00099)] == ["1.000", ".031", ".001", "<.001"]
+
+
+def test_the_lowest_of_several_boards_fit_80_columns_and_are_records() -> None:
+    tau = Difference(0.653, 0.61, 0.043, -0.004, 0.102, 0.07, 0.07, 0.07)
+    one = board().board
+    rows = [Lowest("evolved-c5957e", one, other, one, tau) for other in ("relu_count", "grad_norm.all_params")]
+    stream = io.StringIO()
+    Console(width=80, file=stream).print(lowest_table(rows, 3))
+    text = stream.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "evolved-c5957e against others, each where it ranks worst of 3 boards" in text
+    assert "lowest τ of evolved-c5957e: .653 on nb201, cifar10" in " ".join(text.split())
+    assert [line.split()[0] for line in text.splitlines() if "undecided" in line] == [row.second for row in rows]
+    first, last = as_records([board(pair("params", 0.2, 0.01))], rows[:1])
+    assert first["tau_difference"] == pytest.approx(0.2)
+    assert last["lowest_tau_difference"] == pytest.approx(0.043)
+    assert (last["first_on"], last["second"], last["verdict"]) == (one.id, "relu_count", "undecided")

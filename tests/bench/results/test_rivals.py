@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,11 @@ from zcbench.bench.results.board import boards
 from zcbench.bench.results.pairs import compare
 from zcbench.bench.results.panel import of_recipe
 from zcbench.bench.results.ranking import select
-from zcbench.bench.results.rivals import against
+from zcbench.bench.results.rivals import Against, against, lowest
 from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Store
+from zcbench.bench.stats.bootstrap import resamples
+from zcbench.bench.stats.correlation import correlate_seeds
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.resolve import resolve
 from zcbench.errors import ConfigError, UnknownNameError
@@ -100,3 +103,64 @@ def test_an_aggregate_is_compared_with_its_members(tmp_path: Path) -> None:
     study(tmp_path / "results", proxies=["vote"], sample=10)
     (found,) = against(Store(tmp_path / "results"), "vote", ["snip"])
     assert [c.second.proxy for c in found.comparisons] == ["snip"]
+
+
+@pytest.fixture(scope="module")
+def spaces(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("lowest") / "results"
+    study(folder, proxies=["naswot", "l2_norm"])
+    study(folder, proxies=["naswot", "l2_norm"], sample=14, sample_seed=1)
+    return Store(folder)
+
+
+def test_the_lowest_tau_is_that_of_the_worst_board_of_each_proxy(spaces: Store) -> None:
+    found = against(spaces, "naswot", ["l2_norm", "params"])
+    rows = lowest(found)
+    assert [(row.first, row.second) for row in rows] == [("naswot", "l2_norm"), ("naswot", "params")]
+    for row, place in zip(rows, range(2), strict=True):
+        own = [each.comparisons[place].tau for each in found]
+        assert row.tau.first == min(tau.first for tau in own)
+        assert row.tau.second == min(tau.second for tau in own)
+        assert row.first_on == found[int(np.argmin([tau.first for tau in own]))].board
+        assert row.second_on == found[int(np.argmin([tau.second for tau in own]))].board
+        assert row.tau.low <= row.tau.difference <= row.tau.high
+    # The resamples of the second board are in another order, so that they are independent of the first.
+    first, second = (each.tau for each in found)
+    drawn = {name: np.minimum(first[name][1:], np.roll(second[name][1:], 1)) for name in first}
+    low, high = np.nanquantile(drawn["naswot"] - drawn["params"], [0.025, 0.975])
+    assert (rows[1].tau.low, rows[1].tau.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_one_board_or_a_census_or_several_batch_sizes_have_no_lowest_tau(spaces: Store, tmp_path: Path) -> None:
+    found = against(spaces, "naswot", ["params"])
+    assert lowest(found)
+    assert lowest(found[:1]) == []
+    assert lowest([dataclasses.replace(each, census=True) for each in found]) == []
+    study(tmp_path, proxies=["naswot"], batch_sizes=[2, 3])
+    study(tmp_path, proxies=["naswot"], batch_sizes=[2, 3], sample=14)
+    assert lowest(against(Store(tmp_path), "naswot", ["params"])) == []
+
+
+def test_the_interval_of_the_lowest_tau_covers_the_truth(spaces: Store) -> None:
+    # Two proxies on two spaces, each with its lowest tau on another one. Normal scores with correlation r have a tau of
+    # 2/pi asin r.
+    (example, _) = against(spaces, "naswot", ["params"])
+    r = {"mine": (0.9, 0.6), "other": (0.3, 0.9)}
+    truth = 2 / np.pi * (np.arcsin(0.6) - np.arcsin(0.3))
+    draw = np.random.default_rng(0)
+    covered = 0
+    for trial in range(200):
+        found = []
+        for place in range(2):
+            accuracy = draw.standard_normal(80)
+            weights = resamples(80, 300, seed=trial)
+            tau = {}
+            for name, both in r.items():
+                noise = draw.standard_normal(80)
+                scores = both[place] * accuracy + np.sqrt(1 - both[place] ** 2) * noise
+                own = correlate_seeds(scores[:, None], accuracy, weights)
+                tau[name] = np.concatenate([own.tau, own.drawn_tau[0]])
+            found.append(Against(example.board, census=False, comparisons=(), tau=tau))
+        (row,) = lowest(found)
+        covered += row.tau.low <= truth <= row.tau.high
+    assert 0.9 <= covered / 200 <= 0.99

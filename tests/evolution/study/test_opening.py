@@ -66,6 +66,21 @@ def test_each_opening_is_one_more_record(config, program):
     assert [record["n"] for record in openings] == [11, 10]
 
 
+def test_a_ground_with_fewer_sealed_classes_is_opened_whole(config, program):
+    open_sealed([program], dataclasses.replace(config, test=40))
+    space = SPACES["small"](None)
+    sealed = {space.representative(n) for n in range(space.size) if part_of(space, space.representative(n)) == "sealed"}
+    (record,) = read(program).openings
+    assert record["n"] == len(sealed) < 40
+
+
+def test_several_grounds_are_compared_by_the_lowest_tau_too(config, program):
+    grounds = [*config.grounds, Ground("scaleless", "cifar10-samples", "made")]
+    *tables, least = open_sealed([program], dataclasses.replace(config, grounds=grounds))
+    assert len(tables) == len(read(program).openings) == 2
+    assert "few-layers against others, each where it ranks worst of 2 boards" in str(least.title)
+
+
 def test_an_opening_with_other_seeds_is_of_its_own_run(config, program):
     open_sealed([program], config)
     open_sealed([program], dataclasses.replace(config, seeds=[0, 1]))
