@@ -119,11 +119,9 @@ def lowest(found: Sequence[Against]) -> list[Lowest]:
     names = list(found[0].tau)
     tau = np.array([[each.tau[name][0] for name in names] for each in found])
     count = min(len(each.tau[names[0]]) for each in found) - 1
-    # All boards draw with one seed, so each has its resamples in an order of its own.
-    drawn = [
-        np.roll(np.array([each.tau[name][1 : count + 1] for name in names]), place, axis=1)
-        for place, each in enumerate(found)
-    ]
+    # All boards draw with one seed, so each has its resamples in an order of its own, which follows from its id.
+    orders = [1 + np.random.RandomState(int(each.board.id, 16)).permutation(count) for each in found]
+    drawn = [np.array([each.tau[name][order] for name in names]) for each, order in zip(found, orders, strict=True)]
     least, resampled, on = tau.min(0), np.min(drawn, axis=0), tau.argmin(0)
     pairs = differences(np.array([[least[0], other] for other in least[1:]]), resampled[0] - resampled[1:])
     boards_ = [each.board for each in found]

@@ -65,8 +65,10 @@ class Plan:
             primitive = primitives[program.name] if program.args else None
             given = tuple(kinds[at] for at in arguments)
             kinds.append(primitive.kind(*given) if primitive else "tensor")
-            of_mask = primitive is PRIMITIVES["mean"] and given == ("mask",)
-            self.steps.append((program.name, share if of_mask else primitive and primitive.function, arguments))
+            function = primitive.function if primitive else None
+            if primitive is PRIMITIVES["mean"] and given == ("mask",):
+                function = share
+            self.steps.append((program.name, function, arguments))
         whole = PRIMITIVES["mean" if to_scalar == "mean" else "frobenius"].function
         self.reduce = [share if to_scalar == "mean" and kind == "mask" else whole for kind in kinds]
         last = {place: place for place in range(len(steps))}

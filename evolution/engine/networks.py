@@ -224,7 +224,7 @@ class NetworkProblem:
         """
         many = len(networks) > BLOCK
         ground = np.searchsorted(self.starts, networks, side="right") if many else np.zeros(len(networks))
-        parts = [[networks[at] for at in np.flatnonzero(ground == own)] for own in np.unique(ground)]
+        parts = [np.asarray(networks)[ground == own].tolist() for own in np.unique(ground)]
         blocks: list[Sequence[int]] = []
         for part in parts:
             count = max(math.ceil(len(part) / BLOCK), min(math.ceil(self.workers.count / len(parts)), len(part)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,10 +49,21 @@ PRIMITIVES = {
 }
 
 
-def vocabulary(proxies: Sequence[str], height_limit: int = 10) -> Vocabulary:
+def vocabulary(proxies: Sequence[str], height_limit: int = 10, constants: Sequence[str] = CONSTANTS) -> Vocabulary:
     """Return a vocabulary of proxies and constants as terminals, and of the operations above."""
-    terminals: dict[str, Kind] = dict.fromkeys([*proxies, *CONSTANTS], "tensor")
+    terminals: dict[str, Kind] = dict.fromkeys([*proxies, *constants], "tensor")
     return Vocabulary(terminals, PRIMITIVES, height_limit)
+
+
+def is_constant(name: str) -> bool:
+    """Tell whether the name of a terminal is a finite number.
+
+    >>> is_constant("0.25"), is_constant("meco"), is_constant("nan")
+    (True, False, False)
+    """
+    with suppress(ValueError):
+        return math.isfinite(float(name))
+    return False
 
 
 @dataclass(frozen=True)
@@ -161,7 +174,7 @@ class PoolProblem:
     ) -> None:
         self.tables, self.coefficients, self.share, self.members = tables, tuple(objectives), share, members
         self.objectives = len(self.coefficients)
-        self.values = [t.values(scale) | _constants(len(t.truth)) for t in tables]
+        self.values = [t.values(scale) for t in tables]
         self.memo: list[dict[Program, Vector]] = [{} for _ in tables]
 
     def valid(self, programs: Sequence[Program]) -> list[bool]:
@@ -173,7 +186,7 @@ class PoolProblem:
         return [self._few(program) and all(map(varies, self.scores(program))) for program in programs]
 
     def _few(self, program: Program) -> bool:
-        read = {node.name for node in program.nodes() if not node.args} - set(CONSTANTS)
+        read = {node.name for node in program.nodes() if not node.args and not is_constant(node.name)}
         return not self.members or len(read) <= self.members
 
     def behaviour(self, program: Program) -> bytes:
@@ -207,6 +220,8 @@ def run(program: Program, values: Mapping[str, Vector], memo: dict[Program, Vect
         if program.args:
             with np.errstate(all="ignore"):
                 memo[program] = PRIMITIVES[program.name].function(*(run(a, values, memo) for a in program.args))
+        elif is_constant(program.name):
+            memo[program] = np.full(len(next(iter(values.values()))), float(program.name))
         else:
             memo[program] = values[program.name]
     return memo[program]
@@ -222,11 +237,7 @@ class PoolScore:
     def __call__(self, scores: Mapping[str, Vector]) -> Vector:
         """Return the scores of the networks of the pool."""
         values = {name: scaled(column[:, None], self.scale) for name, column in scores.items()}
-        return run(self.program, values | _constants(len(next(iter(scores.values())))))
-
-
-def _constants(n: int) -> dict[str, Vector]:
-    return {name: np.full(n, float(name)) for name in CONSTANTS}
+        return run(self.program, values)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import get_args
 from ...errors import ProgramError, one_line, unknown_name
 from .primitives import PRIMITIVES, Kind, Primitive
 
-_WORD = re.compile(r"[^\s(),]+")
+#: What a name of a terminal or an operation matches.
+WORD = re.compile(r"[^\s(),]+")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,7 +103,7 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         for name in (*self.terminals, *self.primitives):
-            if not _WORD.fullmatch(name) or not name.isascii():
+            if not WORD.fullmatch(name) or not name.isascii():
                 raise ProgramError(f"name {quoted(name)}: expected ASCII without spaces, parentheses and commas")
         for name, kind in self.terminals.items():
             if name in self.primitives:

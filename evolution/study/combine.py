@@ -11,6 +11,7 @@ import pandas as pd
 
 from ...atomic import write_atomically
 from ..engine.generations import State, evolve, programs
+from ..engine.linear import weighted_sum
 from ..engine.pools import Outcome, PoolProblem, outcomes
 from ..language.programs import Program
 from ..language.variation import Trees
@@ -19,6 +20,7 @@ from .resolve import AggregateSearch
 
 #: How the programs of a report were found.
 EVOLVED, RANDOM, TOP = "evolved", "random search, as many programs", "evolved, best among the most accurate"
+LINEAR = "weighted sum, fitted"
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,17 @@ def combine(search: AggregateSearch, *, each: Callable[[State], None] = lambda s
     # All programs are immigrants: the same engine without selection, with as many programs.
     at_random = dataclasses.replace(search.engine, immigrants=1.0, elite=0)
     drawn = evolve(problem, trees, at_random, out / "random", search.recipe | {"immigrants": 1.0})
-    best = {EVOLVED: _best(trees, state), RANDOM: _best(trees, drawn)}
+    plain = weighted_sum(search.fitted, scale, search.members)
+    best = {EVOLVED: _best(trees, state), RANDOM: _best(trees, drawn), LINEAR: plain}
     if len(search.objectives) > 1:
         best[TOP] = _best(trees, state, objective=1)
     ranked = outcomes(best, search.fitted, search.others, scale, search.objectives, search.top)
     write_atomically(out / "outcomes.parquet", pd.DataFrame(ranked).to_parquet(index=False))
-    for program in best.values():
+    for how, program in best.items():
         digest = hashlib.sha256(f"{scale} {program}".encode()).hexdigest()
         found = Found(name=f"combined-{digest[:6]}", program=str(program), over=scale, recipe=search.recipe)
+        if how == LINEAR:
+            found = dataclasses.replace(found, paper="a weighted sum, fitted by ridge regression")
         found.write(out / "programs" / f"{found.name}.json")
     return Combination(state, best, ranked, sum(record.wall_s for record in state.records), search.notes)
 

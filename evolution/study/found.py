@@ -26,11 +26,11 @@ from ..data.evaluation import Aggregation, Plan, ToScalar
 from ..data.layers import COLUMNS, LayerTable
 from ..data.statistics import TERMINALS, Collected, Collection, Statistics
 from ..engine.config import HEIGHT_LIMIT
-from ..engine.pools import CONSTANTS, PoolScore, vocabulary
+from ..engine.pools import PoolScore, is_constant, vocabulary
 from ..language import layers, primitives
 from ..language.parse import parse
 from ..language.primitives import PRIMITIVES
-from ..language.programs import Program, Vocabulary
+from ..language.programs import WORD, Program, Vocabulary
 
 #: Version of the format of program files.
 FORMAT = 1
@@ -79,7 +79,8 @@ class Found:
             ProgramError: The text describes no program.
         """
         known = {"statistics": STATISTICS, "layers": LAYERS}
-        return parse(known.get(self.over) or vocabulary(list(PROXIES), HEIGHT_LIMIT), self.program)
+        constants = [word for word in WORD.findall(self.program) if is_constant(word)]
+        return parse(known.get(self.over) or vocabulary(list(PROXIES), HEIGHT_LIMIT, constants), self.program)
 
     def proxy(self) -> Proxy | Aggregate:
         """Return the proxy, or the aggregate, that scores with the program.
@@ -100,7 +101,7 @@ class Found:
                 batch_size=self.batch_size,
             )
         if self.over != "statistics":
-            members = tuple(name for name in terminals if name not in CONSTANTS)
+            members = tuple(name for name in terminals if not is_constant(name))
             return Aggregate(name=self.name, function=PoolScore(tree, self.over), members=members, paper=self.paper)
         return Proxy(
             name=self.name,

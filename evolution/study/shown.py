@@ -10,7 +10,7 @@ from typing import Any
 from ...bench.report.beside import Program as Shown
 from ...errors import ProgramError, in_words
 from ..data.layers import COLUMNS
-from ..engine.pools import CONSTANTS
+from ..engine.pools import is_constant
 from ..language import layers
 from ..language.primitives import PRIMITIVES, Primitive
 from ..language.programs import Program
@@ -56,7 +56,7 @@ def read(path: Path) -> Shown:
     """
     found = read_found(path)
     program = found.tree()
-    terminals = sorted({node.name for node in program.nodes() if not node.args} - {*CONSTANTS, *layers.CONSTANTS})
+    terminals = sorted({node.name for node in program.nodes() if not node.args and not is_constant(node.name)})
     fitted = found.recipe.get("tau", {})
     # The coefficient by pool is that of the objective, so a gain is no tau.
     kind = str(found.recipe.get("objective", "tau"))

@@ -15,7 +15,7 @@ from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.errors import ConfigError, ProgramError, ResultsError, UnknownNameError, ZcbenchError
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.study import combine as module
-from zcbench.evolution.study.combine import EVOLVED, RANDOM, TOP
+from zcbench.evolution.study.combine import EVOLVED, LINEAR, RANDOM, TOP
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import read, register
 from zcbench.evolution.study.resolve import resolve_search
@@ -163,7 +163,7 @@ def test_a_random_search_of_as_many_programs_stands_beside_it(done):
     assert beside["population"][0] != list(found.state.population[0])
     random_tau = max(values[0] for _, values in beside["hall"])
     assert found.state.hall[0][1][0] >= random_tau
-    assert {o.chosen for o in found.outcomes} >= {EVOLVED, RANDOM}
+    assert {o.chosen for o in found.outcomes} >= {EVOLVED, RANDOM, LINEAR}
 
 
 def test_fitness_and_outcomes_are_taus_of_the_pools(done, every_row):
@@ -261,7 +261,7 @@ def test_boards_that_are_of_no_use_are_noted(config, results):
 def test_both_objectives_take_pareto(config):
     both = changed(config, {"pareto": True, "parsimony": 0.0}, objective="both", top=0.2)
     found = combine(both)
-    assert list(found.programs) == [EVOLVED, RANDOM, TOP]
+    assert list(found.programs) == [EVOLVED, RANDOM, LINEAR, TOP]
     assert all(len(values) == 3 for _, values in found.state.hall)
     tau, top = (max(values[i] for _, values in found.state.hall) for i in (0, 1))
     hall = {text: values for text, values in found.state.hall}
