@@ -45,21 +45,21 @@ def main(parsed: Sequence[Namespace]) -> int:
     if given.json:
         print(json.dumps({"folder": str(folder), "sources": records}, indent=1))
     elif given.action == "where":
-        print(_head(folder))
+        print(_head(folder, given.data))
         for record in records:
             print(f"{record['name']:<18} {record['state']:<10} {_place(Path(record['files'][0]['path']), folder)}")
     else:
-        _show(records, folder, given.action == "verify")
+        _show(records, _head(folder, given.data), folder, given.action == "verify")
     if wrong and not given.json:
         print("move away what differs and get it again: `zcbench data list` then says how")
     return 1 if wrong else 0
 
 
-def _head(folder: Path) -> str:
+def _head(folder: Path, named: str | None) -> str:
     """Return the data folder, and why it is this one."""
     from ..datasets.files.registry import VARIABLE
 
-    why = f"{VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'}"
+    why = "--data names it" if named else f"{VARIABLE} {'is set' if os.environ.get(VARIABLE) else 'is not set'}"
     if not folder.is_dir():
         why += "; it is a file" if folder.exists() else "; there is no such folder"
     return f"{folder}  ({why})"
@@ -70,12 +70,12 @@ def _place(path: Path, folder: Path) -> Path:
     return path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
-def _show(records: Sequence[dict[str, Any]], folder: Path, verified: bool) -> None:
+def _show(records: Sequence[dict[str, Any]], head: str, folder: Path, verified: bool) -> None:
     """Print a paragraph for every source, and a line for every file that is not as its checksum says."""
     wrapped = textwrap.TextWrapper(
         width(), initial_indent=INDENT, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
     )
-    print(_head(folder))
+    print(head)
     for record in records:
         print(f"\n{record['name']}: {record['state']}")
         get = record["get"] if record["state"] not in {"present", "unverified"} else ""

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace  # type: ignore[attr-defined]
 
 from ..bench.study.config import listed, read_configs, refuse_former, searches, studies
+from ..bench.study.plain_yaml import read_yaml
 from ..errors import ConfigError, one_line
 from .refusals import in_plain_words
 
@@ -68,13 +69,29 @@ class ConfigFile(ActionConfigFile):
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
         """Put the settings of the study whose turn it is into the namespace, and the name as it was given."""
-        configs = read_configs(config_file(values))
+        configs = read_configs(path := config_file(values))
+        _check_kind(parser, values, path)
         parser.count = max(parser.count, len(configs))
         try:
             self.apply_config(parser, cfg, self.dest, configs[parser.turn % len(configs)])
         except ConfigError as error:
             raise ConfigError(f"{values}: {error}") from None
         cfg[self.dest][-1] = values
+
+
+def _check_kind(parser: Parser, name: str, path: Path) -> None:
+    """Refuse a configuration of another command, such as a search where a study is expected."""
+    kinds = {"run": "a study for", "evolve": "a search for", "search": "a search for"}
+    document = read_yaml(path.read_text("utf-8"))
+    known = {action.dest.partition(".")[0] for action in parser._actions}
+    command = next((word for word in parser.manual.split() if word in {"evolve", "search"}), "run")
+    found = "evolve" if "grounds" in document else "search" if "method" in document else "run"
+    if found != command and document.keys() - known - {"studies"}:
+        which = "studies" if command == "run" else "searches"
+        raise ConfigError(
+            f"config: {name} is {kinds[found]} zcbench {found}: expected {kinds[command]} zcbench {command}; see "
+            f"`zcbench list {which}`"
+        )
 
 
 class Completion(argparse.Action):

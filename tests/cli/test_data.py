@@ -21,6 +21,8 @@ def test_data_where(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert str(Path("data").absolute()) in shown
     assert "ZCBENCH_DATA is set" in shown
+    assert main(["data", "where", "--data", "."]) == 0
+    assert "(--data names it)" in capsys.readouterr().out
 
 
 def test_the_list_of_data_fits_100_columns_and_breaks_no_address(capsys: pytest.CaptureFixture[str]) -> None:

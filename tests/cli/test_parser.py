@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,28 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--completion", "ksh"]) == 2
     assert "completion: expected bash, zsh" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["evolve", "--config", "quickstart"],
+            "quickstart is a study for zcbench run: expected a search for",
+        ),
+        (
+            ["search", "--config", "evolution/nb201"],
+            "evolve: expected a search for zcbench search",
+        ),
+        (["run", "--config", "search/quickstart"], "is a search for zcbench search: expected a study for"),
+        (
+            ["check", "--baseline", "b.json", "--update", "--config", "evolution/eznas"],
+            "expected a study for zcbench run",
+        ),
+    ],
+    ids=str,
+)
+def test_a_configuration_of_another_command_is_named(
+    arguments: list[str], text: str, refused: Callable[[list[str]], str]
+) -> None:
+    assert text in refused(arguments)
