@@ -32,7 +32,7 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
     Networks are `config.test` classes of the sealed part of a space, or all if it has fewer. Of several grounds,
     programs and rivals are also compared by their lowest tau over the grounds. Every record has the date, the settings
     that determine the networks and the images, and what came out, also if it is worse than hoped for. It is written
-    when the networks are scored, so a process that is killed before that leaves scores without a record.
+    before anything is scored, as one that has `begun`, and again with what came out.
 
     Raises:
         ProgramError: A file is no program file, or the program was edited after an opening.
@@ -47,6 +47,9 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
     everywhere: dict[Path, list[Against]] = {path: [] for path in programs}
     for ground in config.tests or config.grounds:
         study = _study(programs, ground, config)
+        what = _what(study, ground, config)
+        for path in programs:
+            _begin(path, what)
         run_study(study)
         store = Store(study.out)
         rankings = {r.proxy: r for r in summarise(study.recipe, select(store, study.recipe))}
@@ -60,9 +63,9 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
             ]
             c = rankings[program.name].correlation
             own = {"tau": c.tau, "tau_low": c.tau_low, "tau_high": c.tau_high, "n": c.n}
-            record = {**_what(study, ground, config), **own, "against": _differences(found)}
-            record["program"] = files.digest(program)
-            dataclasses.replace(program, openings=[*program.openings, record]).write(path)
+            record = {**what, **own, "against": _differences(found), "program": files.digest(program)}
+            kept = [each for each in program.openings if not _is_begun(each, what)]
+            dataclasses.replace(program, openings=[*kept, record]).write(path)
             tables.append(as_table(found, program.name))
             everywhere[path].append(found)
     least = [(lowest(found), len(found)) for found in everywhere.values()]
@@ -81,6 +84,19 @@ def _check(program: files.Found, path: Path, spaces: Sequence[str]) -> None:
         )
     if any(record.get("program") != files.digest(program) for record in program.openings):
         raise ProgramError(f"program {path} is not what its openings are of: restore it, or begin a file of its own")
+
+
+def _begin(path: Path, what: dict[str, Any]) -> None:
+    """Record that sealed networks are about to be opened, unless a process that was killed has done so."""
+    program = files.read(path)
+    if not any(_is_begun(record, what) for record in program.openings):
+        record = {**what, "begun": True, "program": files.digest(program)}
+        dataclasses.replace(program, openings=[*program.openings, record]).write(path)
+
+
+def _is_begun(record: dict[str, Any], what: dict[str, Any]) -> bool:
+    """Return whether a record is that of the same opening on whatever day, before anything came out."""
+    return "begun" in record and all(record.get(name) == value for name, value in what.items() if name != "date")
 
 
 def _rivals(config: EvolveConfig) -> list[str]:
@@ -115,6 +131,7 @@ def _what(study: Study, ground: Ground, config: EvolveConfig) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "space": ground.space,
         "dataset": ground.dataset,
+        "n": len(study.indices),
         "truth": study.truth.name,
         "batch_sizes": listed(study.config.batch_sizes),
         "seeds": listed(study.config.seeds),

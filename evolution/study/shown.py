@@ -73,7 +73,7 @@ def read(path: Path) -> Shown:
         operations(program, known) if (known := KNOWN.get(found.over)) else {},
         found.direction == "higher",
         {f"{kind} on {ground}": float(value) for ground, value in fitted.items()},
-        dict(_opening(path, record) for record in found.openings),
+        dict(_opening(path, record) for record in found.openings if "begun" not in record),
     )
 
 

@@ -9,9 +9,11 @@ from scipy.stats import kendalltau
 from zcbench.bench.results.board import boards
 from zcbench.errors import ConfigError, ProgramError, ResultsError
 from zcbench.evolution.data.split import part_of
+from zcbench.evolution.study import opening as module
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import Found, read
 from zcbench.evolution.study.opening import open_sealed
+from zcbench.evolution.study.shown import read as read_shown
 from zcbench.spaces import SPACES
 from zcbench.spaces.space import Sizes
 
@@ -85,6 +87,27 @@ def test_an_opening_with_other_seeds_is_of_its_own_run(config, program):
     open_sealed([program], config)
     open_sealed([program], dataclasses.replace(config, seeds=[0, 1]))
     assert len(read(program).openings) == 2
+
+
+def test_an_opening_that_was_killed_leaves_a_record(config, program, monkeypatch):
+    def killed(study):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "run_study", killed)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                open_sealed([program], config)
+    (record,) = read(program).openings
+    assert record["begun"]
+    assert "tau" not in record
+    assert read_shown(program).sealed == {}
+    open_sealed([program], dataclasses.replace(config, test=10))  # another opening
+    open_sealed([program], config)
+    assert [("begun" in r, r["n"], "tau" in r) for r in read(program).openings] == [
+        (False, 10, True),
+        (False, 11, True),
+    ]
 
 
 @pytest.mark.parametrize(
