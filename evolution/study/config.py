@@ -40,7 +40,8 @@ class EvolveConfig:
         pool: Number of networks of every ground that programs are evolved on.
         split: Whether the pool and the test are drawn by `networks`, as in the paper, or by `classes` of networks that
             are one function. With classes, the best programs are chosen on `test` networks of the validation classes,
-            and a third part of every space, which is sealed, is never read; `--open` reads it.
+            and a third part of every space, which is sealed, is never read; `--open` reads it. Aggregates are fitted
+            on all networks of a board that are not sealed, in place of a half.
         draw: Number of networks of a ground that are drawn to measure a generation; 0 for all.
         grounds_drawn: Number of grounds that are drawn to measure a generation; 0 for all.
         exact: Number of the best programs of a generation that are measured on all of its grounds; 0 for all programs.

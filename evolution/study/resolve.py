@@ -21,10 +21,10 @@ from ...environment import environment
 from ...errors import ConfigError
 from ...plugins import load
 from ...proxies import AGGREGATES, PROXIES
-from ...spaces import SPACES
+from ...spaces import SPACES, Space
 from ..data import layers as tables
 from ..data.bank import Bank
-from ..data.split import draw, masked
+from ..data.split import draw, masked, part_of
 from ..data.statistics import VERSION
 from ..engine.config import EngineConfig
 from ..engine.fitness import Objective
@@ -197,17 +197,15 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
 
 
 def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
-    if config.split == "classes":
-        raise ConfigError(f"split: expected networks with over {config.over}, whose halves go by class, got classes")
-    halves = config.sample_seed if config.halves else None
-    fitted, others, proxies, notes = _tables(Path(config.results), config.grounds, listed(config.proxies), halves)
+    by_class = config.split == "classes"
+    fitted, others, proxies, notes = _tables(config)
     trees = Trees(vocabulary(proxies, config.engine.height_limit))
     for text in config.engine.start:
         trees.parse(text)
     engine = dataclasses.asdict(config.engine)
     engine.pop("generations")
     asked = ("over", "objective", "top", "halves", "sample_seed", "members")
-    recipe = {name: getattr(config, name) for name in asked} | {
+    recipe = {name: getattr(config, name) for name in (*asked, *(["split"] if by_class else []))} | {
         "proxies": proxies,
         "pools": {pool.name: _digest(pool) for pool in fitted},
         "engine": engine,
@@ -227,27 +225,30 @@ def _aggregates(config: EvolveConfig, scale: Scale) -> AggregateSearch:
     )
 
 
-def _tables(
-    results: Path, grounds: Sequence[Ground], proxies: Sequence[str], halves: int | None
-) -> tuple[list[Table], list[Table], list[str], list[str]]:
+def _tables(config: EvolveConfig) -> tuple[list[Table], list[Table], list[str], list[str]]:
     """Read the tables of a results folder to fit on and to test on, the names of their proxies, and notes.
 
-    Without `proxies`, they are all that every ground's board has. `halves` is the seed that divides networks into a
-    half to fit on and a half to test on; None to fit on all.
+    Without `proxies`, they are all that every ground's board has. Networks are fitted on if they lie in a random half
+    of the classes; with `split: classes` if they are not sealed; or all of them.
     """
+    proxies, results = listed(config.proxies), Path(config.results)
     sources = read(results)
     found = [board for board, _ in sources]
     rows = {board.id: own for board, own in sources}
-    by_ground = [_board(found, ground, set(proxies), results) for ground in grounds]
+    by_ground = [_board(found, ground, set(proxies), results) for ground in config.grounds]
     chosen = {board.id: board for board in by_ground}
     names = _proxies(proxies, list(chosen.values()))
     whole = [table(_name(board, found), board.recipe, rows[board.id], names) for board in chosen.values()]
-    fitted = [pool if halves is None else pool.halves(halves)[0] for pool in whole]
+    if config.split == "classes":
+        folder = data_folder(config.data)
+        fitted = [_unsealed(SPACES[b.recipe.space](folder), p) for b, p in zip(chosen.values(), whole, strict=True)]
+    else:
+        fitted = [pool.halves(config.sample_seed)[0] for pool in whole] if config.halves else whole
     others, notes = [], []
     seen: dict[str, set[int | str]] = {}
     for board, pool in zip(chosen.values(), fitted, strict=True):
         seen.setdefault(board.recipe.space, set()).update(pool.keys)
-    if halves is not None:
+    if fitted is not whole:
         for board, pool in zip(chosen.values(), whole, strict=True):
             # Two boards of one space may be halved differently, so the classes of either fitted half are left out.
             left = [place for place, key in enumerate(pool.keys) if key not in seen[board.recipe.space]]
@@ -264,6 +265,12 @@ def _tables(
             except ConfigError as error:
                 notes.append(f"left out: {error}")
     return fitted, others, names, notes
+
+
+def _unsealed(space: Space, pool: Table) -> Table:
+    """Return the networks of a pool whose classes are not sealed."""
+    kept = [place for place, network in enumerate(pool.networks) if part_of(space, space.index(network)) != "sealed"]
+    return pool.part("fitted on", np.array(kept))
 
 
 def _board(found: Sequence[Board], ground: Ground, wanted: set[str], results: Path) -> Board:

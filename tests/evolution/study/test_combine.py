@@ -15,11 +15,13 @@ from zcbench.bench.study.recipe import Recipe, Work
 from zcbench.errors import ConfigError, ProgramError, ResultsError, UnknownNameError, ZcbenchError
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.study import combine as module
+from zcbench.evolution.study import resolve as resolve_module
 from zcbench.evolution.study.combine import EVOLVED, LINEAR, RANDOM, TOP
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.found import read, register
 from zcbench.evolution.study.resolve import resolve_search
 from zcbench.proxies import AGGREGATES
+from zcbench.spaces import SPACES
 
 pytestmark = pytest.mark.usefixtures("_small")
 
@@ -360,3 +362,15 @@ def test_a_proxy_without_scores_is_named(config, tmp_path):
     board(tmp_path / "failing", failing="snip")
     with pytest.raises(ConfigError, match=r"only 5 of 120 networks have all scores \(snip has 5\)"):
         combine(changed(config, results=str(tmp_path / "failing")))
+
+
+def test_aggregates_by_class_are_fitted_on_what_is_not_sealed(config, monkeypatch):
+    monkeypatch.setattr(SPACES["nb201"], "index", lambda self, architecture: int(architecture[3:]))
+    monkeypatch.setattr(resolve_module, "part_of", lambda space, index: ("pool", "validation", "sealed")[index % 3])
+    search = resolve_search(dataclasses.replace(config, split="classes"))
+    (fitted,) = search.fitted
+    assert {int(network[3:]) % 3 for network in fitted.networks} == {0, 1}
+    assert len(fitted.networks) == 80
+    assert [int(network[3:]) % 3 for network in search.others[0].networks] == [2] * 40
+    assert search.recipe["split"] == "classes"
+    assert "split" not in resolve_search(config).recipe
