@@ -62,7 +62,10 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
                 and each.board.recipe.batches == study.recipe.batches
             ]
             c = rankings[program.name].correlation
-            own = {"tau": c.tau, "tau_low": c.tau_low, "tau_high": c.tau_high, "n": c.n}
+            own: dict[str, Any] = {"tau": c.tau, "tau_low": c.tau_low, "tau_high": c.tau_high, "n": c.n}
+            if c.tau_top_accuracy == c.tau_top_accuracy:  # NaN if the most accurate tenth has fewer than ten networks
+                ends = {"tau_top_low": c.tau_top_accuracy_low, "tau_top_high": c.tau_top_accuracy_high}
+                own |= {"tau_top": c.tau_top_accuracy, **ends}
             record = {**what, **own, "against": _differences(found), "program": files.digest(program)}
             kept = [each for each in program.openings if not _is_begun(each, what)]
             dataclasses.replace(program, openings=[*kept, record]).write(path)
