@@ -98,8 +98,9 @@ def test_aggregates_of_a_run(config, tmp_path):
     run(resolve(study))
     engine = dataclasses.replace(config.engine, population=20, min_height=1, max_height=2)
     (table,), _ = search(dataclasses.replace(config, over="ranks", results=results, engine=engine))
-    # Two pools, fitted on and tested on, of five rows each: the pool, evolved, random, and two single proxies.
-    assert table.row_count == 10
+    # Two pools, fitted on and tested on, of six rows each: the pool, evolved, random, the weighted sum, and two single
+    # proxies.
+    assert table.row_count == 12
     assert Path(config.out, "best.svg").exists()
     files = sorted(Path(config.out, "programs").iterdir())
     again = dataclasses.replace(study, include=[str(path) for path in files], proxies=[files[0].stem, "params"])
