@@ -40,6 +40,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     """Print one table for each board that has all of the proxies, and of several boards one of the lowest tau."""
     with waiting("reading results"):
         from ..bench.report.rivals import as_records, as_table, draw, lowest_table
+        from ..bench.results.board import boards
         from ..bench.results.rivals import against, lowest
         from ..bench.scoring.store import Store
 
@@ -53,6 +54,11 @@ def main(parsed: Sequence[Namespace]) -> int:
     load(listed(given.include))
     others = values_of(given, "with") or [name for name in RIVALS if name != given.proxy]
     found = against(Store(folder), given.proxy, others, space=given.space, dataset=given.dataset)
+    asked = [
+        b for b in boards(folder) if given.space in {"", b.recipe.space} and given.dataset in {"", b.recipe.dataset}
+    ]
+    if left := len(asked) - len(found):
+        print(f"left out: {left} of {len(asked)} boards, which lack one of these proxies", file=sys.stderr)
     if figure:
         figure.write_text(draw(found, given.proxy), "utf-8")
         print(f"figure: {figure}", file=sys.stderr)

@@ -8,7 +8,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ..results.board import Board
 from ..results.pairs import Comparison
 from ..results.rivals import Against, Lowest
 from .figures import as_svg, figure, style
@@ -55,12 +54,19 @@ def as_table(found: Against, first: str) -> Table:
 def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
     """Lay out the lowest tau over several boards in at most 80 columns, one line a pair."""
     first = rows[0]
+    known = {board.id: board for row in rows for board in (row.first_on, row.second_on)}
+    short = {key: f"{board.recipe.space}, {board.recipe.dataset}" for key, board in known.items()}
+    # Boards of one space and data set are told apart by the number of their networks.
+    alike = {name for name in short.values() if list(short.values()).count(name) > 1}
+    on = {
+        key: f"{name} ({len(known[key].recipe.accuracies)})" if name in alike else name for key, name in short.items()
+    }
     table = Table(
         title=Text(f"{first.first} against others, each where it ranks worst of {count} boards"),
         title_justify="left",
         caption=Text(
-            f"lowest τ of {first.first}: {number(first.tau.first)} on {_short(first.first_on)}; difference: over joint "
-            "resamples of all boards, 95 %; p: Holm over all pairs"
+            f"lowest τ of {first.first}: {number(first.tau.first)} on {on[first.first_on.id]}; difference: of the two "
+            "lowest, which may be of two boards, over joint resamples of all boards, 95 %; p: Holm over all pairs"
         ),
         caption_justify="left",
         box=None,
@@ -74,16 +80,12 @@ def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
         table.add_row(
             Text(row.second),
             number(tau.second),
-            _short(row.second_on),
+            on[row.second_on.id],
             estimate(tau.difference, tau.low, tau.high, sign="+"),
             p_value(tau.p_holm),
             verdict(row),
         )
     return table
-
-
-def _short(board: Board) -> str:
-    return f"{board.recipe.space}, {board.recipe.dataset}"
 
 
 def as_records(found: Sequence[Against], least: Sequence[Lowest] = ()) -> list[dict[str, Any]]:

@@ -86,7 +86,7 @@ def against(store: Store, first: str, others: Sequence[str], *, space: str = "",
         raise ConfigError(f"results: expected runs of {space or 'any space'} on {dataset or 'any data set'}, got none")
     for name in (first, *others):
         if name not in (known := {known for board in found for known in _names(board)}):
-            if name in PROXIES:
+            if name in PROXIES or name in AGGREGATES:
                 raise UnknownNameError(
                     f"{name} has no scores in {store.folder}: score it first: zcbench run --proxies {name}, with "
                     "--include if it is your own"

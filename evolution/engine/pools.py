@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +29,8 @@ from .fitness import NOTHING, Objective, Vector, coefficient
 
 #: Constants that programs may read, in addition to proxies.
 CONSTANTS = ("0.25", "0.5", "2", "4")
+
+_DECIMAL = re.compile(r"-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII)
 
 #: Value of a proxy that a program reads: its relative rank in the pool, or the logarithm of its score.
 Scale = Literal["ranks", "logs"]
@@ -56,14 +58,12 @@ def vocabulary(proxies: Sequence[str], height_limit: int = 10, constants: Sequen
 
 
 def is_constant(name: str) -> bool:
-    """Tell whether the name of a terminal is a finite number.
+    """Tell whether the name of a terminal is a finite decimal number.
 
-    >>> is_constant("0.25"), is_constant("meco"), is_constant("nan")
-    (True, False, False)
+    >>> is_constant("0.25"), is_constant("-1e-3"), is_constant("meco"), is_constant("1e999")
+    (True, True, False, False)
     """
-    with suppress(ValueError):
-        return math.isfinite(float(name))
-    return False
+    return bool(_DECIMAL.fullmatch(name)) and math.isfinite(float(name))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ from .config import EvolveConfig, Ground
 #: The proxies that a program is compared with, unless a configuration names others.
 RIVALS = ("meco", "naswot_conv", "synflow", "params", "macs")
 
+#: Smallest number of sealed networks: no coefficient is stated of fewer.
+LEAST = 10
+
 
 def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
     """Rank sealed networks of every ground by programs and their rivals, and record the result in each program's file.
@@ -36,10 +39,10 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
 
     Raises:
         ProgramError: A file is no program file, or the program was edited after an opening.
-        ConfigError: A program may have been evolved on the sealed classes of a ground.
+        ConfigError: A ground has fewer than ten sealed classes, or a program may have been evolved on them.
     """
-    if config.test < 3:
-        raise ConfigError(f"test: expected 3 or more sealed networks, got {config.test}")
+    if config.test < LEAST:
+        raise ConfigError(f"test: expected {LEAST} or more sealed networks, got {config.test}")
     for path in programs:
         _check(files.read(path), path, [ground.space for ground in config.tests or config.grounds])
         files.register(path)
@@ -126,6 +129,8 @@ def _study(programs: Sequence[Path], ground: Ground, config: EvolveConfig) -> St
         )
     )
     indices = draw(study.space, "sealed", config.test, config.sample_seed, at_most=True)
+    if len(indices) < LEAST:
+        raise ConfigError(f"open: {ground.space} has {len(indices)} sealed classes: expected {LEAST} or more")
     return dataclasses.replace(study, indices=tuple(indices))
 
 

@@ -37,9 +37,16 @@ def test_several_boards_are_compared_by_the_lowest_tau_too(capsys: pytest.Captur
     tables = capsys.readouterr().out.split("\n\n")
     assert len(tables) == 3
     assert tables[-1].startswith("naswot against others, each where it ranks worst of 2 boards")
+    assert "cifar10-samples (12)" in tables[-1] or "cifar10-samples (14)" in " ".join(tables[-1].split())
     assert main(["compare", "naswot", "--with", "conv_count,params", "--json"]) == 0
     records = json.loads(capsys.readouterr().out)
     assert ["lowest_tau_difference" in record for record in records] == [False] * 4 + [True] * 2
+    assert main([*RUN[:3], "--proxies", "naswot,snip", *RUN[5:], "--tracker", "none", "--sample", "13"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "naswot", "--with", "snip"]) == 0
+    assert "left out: 2 of 3 boards, which lack one of these proxies" in capsys.readouterr().err
+    assert main(["compare", "naswot", "--with", "vote"]) == 2
+    assert "vote has no scores in results: score it first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

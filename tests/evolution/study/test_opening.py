@@ -130,8 +130,8 @@ def test_a_program_that_was_edited_after_its_opening_is_refused(config, program)
 
 
 def test_no_sealed_network_is_too_few(config, program):
-    with pytest.raises(ConfigError, match="test: expected 3 or more sealed networks, got 0"):
-        open_sealed([program], dataclasses.replace(config, test=0))
+    with pytest.raises(ConfigError, match="test: expected 10 or more sealed networks, got 9"):
+        open_sealed([program], dataclasses.replace(config, test=9))
 
 
 def test_programs_of_several_batch_sizes_are_refused(config, program, tmp_path):
