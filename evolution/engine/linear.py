@@ -26,14 +26,19 @@ def weighted_sum(tables: Sequence[Table], scale: Scale, members: int = 0) -> Pro
     $$\min_{w \ge 0} \sum_i \big( r_i - \sum_k w_k z_{ik} \big)^2 + 0.1\, n \sum_k w_k^2$$
 
     z are the values of the proxies on the scale and r the relative ranks of the n accuracies. Both have a mean of 0 and
-    a variance of 1 in every pool. A proxy counts as it claims, so no weight is negative. Proxies are taken one by one,
-    each time the one with which the sum has the highest Kendall's tau on the pools fitted on, the least of several
-    pools.
+    a variance of 1 in every pool. This is ridge regression (Hoerl and Kennard, Technometrics 1970) by the non-negative
+    least squares of Lawson and Hanson (1974). A proxy counts as it claims, so no weight is negative. Proxies are taken
+    one by one, each time the one with which the sum has the highest Kendall's tau on the pools fitted on, the least of
+    several pools.
+
+    >>> table = Table("made", {"a": np.arange(9.0)[:, None], "b": np.ones((9, 1))}, np.arange(9.0))
+    >>> str(weighted_sum([table], "ranks", 1))
+    'mul(3.17, a)'
 
     Args:
         tables: Tables of the pools, each with the same proxies.
         scale: Scale on which the proxies are read.
-        members: Largest number of proxies; 0 for all, and then nothing is chosen but the weights.
+        members: Largest number of proxies; 0 for all. Where all may be read, nothing is chosen but the weights.
     """
     names = list(tables[0].scores)
     columns = [np.column_stack([table.values(scale)[name] for name in names]) for table in tables]
@@ -51,12 +56,17 @@ def weighted_sum(tables: Sequence[Table], scale: Scale, members: int = 0) -> Pro
         taus = [kendall(values[:, chosen] @ own, t.truth) for values, t in zip(z, tables, strict=True) if own.any()]
         return float(np.nan_to_num(min(taus, default=-1.0), nan=-1.0))
 
-    chosen: list[int] = [] if members else list(range(len(names)))
-    while len(chosen) < min(members, len(names)):
+    few = 0 < members < len(names)
+    chosen: list[int] = [] if few else list(range(len(names)))
+    while few and len(chosen) < members:
         rest = [place for place in range(len(names)) if place not in chosen]
         chosen.append(max(rest, key=lambda place: least([*chosen, place])))
-    found = {names[place]: weight / spread[place] for place, weight in zip(chosen, weights(chosen), strict=True)}
-    return _sum([_times(weight, name) for name, weight in found.items() if weight > 0] or [Program(names[chosen[0]])])
+    terms = [
+        _times(weight / spread[place], names[place])
+        for place, weight in zip(chosen, weights(chosen), strict=True)
+        if weight > 0
+    ]
+    return _sum(terms or [Program(names[chosen[0]])])
 
 
 def _standard(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -389,7 +389,10 @@ def _mean(a: Tensor) -> Tensor:
 
 
 def share(mask: Tensor) -> Tensor:
-    """Return the share of ones of masks, which is their mean to the last bit; float32 counts up to 2^24 exactly."""
+    """Return the share of ones of masks `(k, *shape)` as `(k,)` float64: their mean, to the last bit.
+
+    Float32 counts up to 2^24 exactly; larger masks are averaged in float64.
+    """
     ones = mask.flatten(1)
     return ones.sum(1).double() / ones.shape[1] if ones.shape[1] <= 1 << 24 else _mean(mask)
 

@@ -15,6 +15,7 @@ from ...bench.results.ranking import select, summarise
 from ...bench.results.rivals import Against, against, lowest
 from ...bench.scoring.runner import run as run_study
 from ...bench.scoring.store import Store
+from ...bench.stats.top import FEWEST
 from ...bench.study.config import StudyConfig, listed
 from ...bench.study.resolve import Study, resolve
 from ...errors import ConfigError, ProgramError, ResultsError
@@ -24,9 +25,6 @@ from .config import EvolveConfig, Ground
 
 #: The proxies that a program is compared with, unless a configuration names others.
 RIVALS = ("meco", "naswot_conv", "synflow", "params", "macs")
-
-#: Smallest number of sealed networks: no coefficient is stated of fewer.
-LEAST = 10
 
 
 def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
@@ -41,8 +39,8 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
         ProgramError: A file is no program file, or the program was edited after an opening.
         ConfigError: A ground has fewer than ten sealed classes, or a program may have been evolved on them.
     """
-    if config.test < LEAST:
-        raise ConfigError(f"test: expected {LEAST} or more sealed networks, got {config.test}")
+    if config.test < FEWEST:
+        raise ConfigError(f"test: expected {FEWEST} or more sealed networks, got {config.test}")
     for path in programs:
         _check(files.read(path), path, [ground.space for ground in config.tests or config.grounds])
         files.register(path)
@@ -129,8 +127,8 @@ def _study(programs: Sequence[Path], ground: Ground, config: EvolveConfig) -> St
         )
     )
     indices = draw(study.space, "sealed", config.test, config.sample_seed, at_most=True)
-    if len(indices) < LEAST:
-        raise ConfigError(f"open: {ground.space} has {len(indices)} sealed classes: expected {LEAST} or more")
+    if len(indices) < FEWEST:
+        raise ConfigError(f"open: {ground.space} has {len(indices)} sealed classes: expected {FEWEST} or more")
     return dataclasses.replace(study, indices=tuple(indices))
 
 
