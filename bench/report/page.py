@@ -175,7 +175,7 @@ def _section(standing: Standing) -> dict[str, object]:
     panels = {(panel.proxy, panel.batch_size): panel for panel in standing.sample.panels}
     labels = [standing.sample.label(panels[r.proxy, r.batch_size]) for r in standing.rankings]
     given = zip(labels, standing.rankings, standing.places, standing.details, strict=True)
-    rows = [_row(*of) for of in given]
+    rows = sorted((_row(*of) for of in given), key=lambda row: row.place.rank if row.place else len(labels))
     return {
         "board": standing.board,
         "id": standing.board.id,
@@ -186,6 +186,7 @@ def _section(standing: Standing) -> dict[str, object]:
         "ablation": standing.ablation,
         "traces": _traces(standing),
         "facts": _facts(standing.board),
+        "few": bool(standing.board.recipe.sample_of),
     }
 
 
@@ -281,6 +282,7 @@ def _facts(board: Board) -> list[str]:
         f"accuracy: {recipe.truth}: {recipe.label}",
         f"networks: {'' if recipe.resamples else 'all '}{len(recipe.accuracies)}, "
         f"seeds: {' '.join(map(str, recipe.seeds))}",
+        *[f"the first {count:,} networks alone: {name}" for name, count in recipe.sample_of.items()],
         f"protocol {recipe.protocol}, device {recipe.device}, torch {recipe.torch}, "
         + (f"{recipe.resamples} bootstrap resamples" if recipe.resamples else "a census, without sampling intervals"),
         "batches (size/seed: hash): " + ", ".join(f"{s}/{k}: {digest}" for (s, k), digest in recipe.batches.items()),

@@ -38,12 +38,16 @@ _CHANGES = """\
 def terminal(rankings: Sequence[Ranking], label: str) -> Table:
     """Lay out the rankings of one study under the accuracy in words; with one batch size, in at most 80 columns."""
     first = rankings[0]
+    few: dict[int, dict[str, None]] = {}
+    for r in rankings:
+        few.setdefault(r.networks, {})[r.proxy] = None
+    most = max(few)
     pools = sorted({f"{r.proxy} ranks the pool of {r.pool}" for r in rankings if r.pool})
     sizes = {r.batch_size for r in rankings}
     seeds = " ".join(map(str, first.seeds))
     batch = f", batch {first.batch_size}" if len(sizes) == 1 and first.batch_size else ""
     ends = "" if first.census else " [95 %]"
-    networks = f"all {first.networks:,}" if first.census else first.networks
+    networks = f"all {most:,}" if first.census else most
     title = f"{first.space} on {first.dataset}: {networks} networks, seed {seeds}{batch}"
     table = Table(
         title=title,
@@ -54,6 +58,7 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         f"τ top: among the top 10 % by accuracy | by score, {_MISSING} if these are too few\n"
         f"ms: milliseconds for one network if nothing else is computed, on {first.device}"
         + "".join(f"\n{pool}" for pool in pools)
+        + "".join(f"\nof {count:,} networks: {', '.join(few[count])}" for count in sorted(few) if count < most)
         + "\nof networks that are one function, one was scored" * ("representatives" in first.protocol)
         + "\na census of the space: nothing is left to sample, so there are no intervals" * first.census,
         box=box.SIMPLE_HEAD,

@@ -14,16 +14,19 @@ from ..study.recipe import Recipe
 def pooled(recipe: Recipe, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the rows of every aggregate, seed and batch size of a recipe, in the columns of the store and `pool`.
 
-    If the recipe names no batch sizes, each member has the batch size of its protocol, and the rows of the aggregate
-    have the largest of them. These rows are never stored, because another study has another pool.
+    An aggregate ranks the networks that all its members score. If the recipe names no batch sizes, each member has the
+    batch size of its protocol, and the rows of the aggregate have the largest of them. These rows are never stored,
+    because another study has another pool.
 
     Args:
         recipe: Recipe of the scores.
         rows: Scores of the proxies of the recipe.
     """
     for card in (AGGREGATES[name] for name in recipe.aggregates):
+        beyond = recipe.architectures[min(map(recipe.networks_of, card.members)) :]
         for seed in recipe.seeds:
             members = rows[rows["proxy"].isin(card.members) & (rows["seed"] == seed)]
+            members = members[~members["architecture"].isin(beyond)]
             if recipe.batch_sizes:
                 for _, group in members.groupby("batch_size"):
                     yield _scored(card, group)

@@ -150,6 +150,7 @@ def joined(newer: Board, older: Board) -> Board:
         lower=_union(a.lower, b.lower),
         aggregates=_union(a.aggregates, b.aggregates),
         resamples=max(a.resamples, b.resamples),
+        sample_of=_most(a, b),
     )
     environments = tuple(
         {json.dumps(e, sort_keys=True): e for e in (*newer.environments, *older.environments)}.values()
@@ -158,6 +159,15 @@ def joined(newer: Board, older: Board) -> Board:
     superseded = _union(newer.superseded, (*older.superseded, *others))
     title = older.title if newer.title == _title(a) else newer.title
     return Board(title, newer.name, recipe, {**older.sizes, **newer.sizes}, environments, superseded)
+
+
+def _most(newer: Recipe, older: Recipe) -> dict[str, int]:
+    """Return the number of networks of the proxies that do not score all: the most of two recipes with one version."""
+    counts = {**older.sample_of, **newer.sample_of}
+    for proxy in set(newer.versions) & set(older.versions):
+        same = newer.versions[proxy] == older.versions[proxy]
+        counts[proxy] = max(of.networks_of(proxy) for of in ((newer, older) if same else (newer,)))
+    return {proxy: count for proxy, count in sorted(counts.items()) if count < len(newer.accuracies)}
 
 
 def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:

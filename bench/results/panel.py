@@ -34,7 +34,8 @@ class Panel:
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
         seeds: Seeds, one for every column.
         scores: `(n, seeds)`, NaN where there is none.
-        asked: `(n, seeds)`, where a score was asked for: not everywhere if each seed has networks of its own.
+        asked: `(n, seeds)`, where a score was asked for: not everywhere if each seed has networks of its own, or if the
+            proxy scores the first networks alone.
         higher_is_better: Whether the highest scores are the top.
     """
 
@@ -126,8 +127,9 @@ def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
     known = np.isfinite(recipe.values)
     panels = []
     for proxy, batch_size, group in by_panel(rows):
-        table = group.pivot(index="architecture", columns="seed", values="value").reindex(recipe.architectures)
-        scores = table.to_numpy(dtype=np.float64)[known]
+        table = group.pivot(index="architecture", columns="seed", values="value")
+        asked = np.isin(recipe.architectures, table.index)[known]
+        scores = table.reindex(recipe.architectures).to_numpy(dtype=np.float64)[known]
         panels.append(
             Panel(
                 proxy=proxy,
@@ -135,7 +137,7 @@ def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
                 batch_size=batch_size,
                 seeds=tuple(map(int, table.columns)),
                 scores=scores,
-                asked=np.ones(scores.shape, dtype=bool),
+                asked=np.repeat(asked[:, None], scores.shape[1], axis=1),
                 higher_is_better=proxy not in recipe.lower,
             )
         )

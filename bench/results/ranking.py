@@ -41,6 +41,7 @@ class Ranking:
         torch: Release of torch.
         batch_size: Number of images in the probe batch; 0 for a proxy without a batch.
         census: Whether the networks are all of the space; coefficients have no sampling error and no intervals then.
+        networks: Number of networks that the proxy was asked to score.
         coverage: Share of (network, seed) pairs with a finite score; the others are in no coefficient.
         failures: Number of scores with each status other than ok.
         ms: Median milliseconds per network if the proxy runs alone: shared passes are counted in full.
@@ -102,7 +103,7 @@ def with_aggregates(rows: pd.DataFrame, recipe: Recipe, where: str) -> pd.DataFr
     Raises:
         IncompleteError: A key of the recipe has no row. Without this error, the network would look like a bad one.
     """
-    expected = len(recipe.accuracies) * len(set(recipe.items()))
+    expected = sum(recipe.networks_of(item.proxy) for item in set(recipe.items()))
     if len(rows) < expected:
         known = set(rows[list(KEY)].itertuples(index=False, name=None))
         wanted = (key for key in recipe.keys() if key not in known)  # noqa: SIM118
@@ -150,9 +151,9 @@ def rank(recipe: Recipe, rows: pd.DataFrame, sample: Sample) -> list[Ranking]:
                 version=panel.version,
                 batch_size=batch_size,
                 seeds=panel.seeds,
-                networks=len(recipe.accuracies),
+                networks=group["architecture"].nunique(),
                 census=not recipe.resamples,
-                coverage=float(np.isfinite(group["value"]).sum() / (len(recipe.accuracies) * len(panel.seeds))),
+                coverage=float(np.isfinite(group["value"]).mean()),
                 failures={str(name): int(count) for name, count in status.items() if name != "ok"},
                 ms=float(1000 * group["wall_s"].median()),
                 pool=", ".join(dict.fromkeys(group["pool"])),

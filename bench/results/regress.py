@@ -17,6 +17,7 @@ import pandas as pd
 from ...atomic import write_atomically
 from ...environment import device_class, environment
 from ...errors import BaselineError, in_words, kind_of
+from ...proxies import AGGREGATES
 from ..stats.bootstrap import interval, resamples
 from ..stats.coefficients import spearman
 from ..stats.correlation import correlate_seeds
@@ -176,20 +177,30 @@ def _check(document: dict[str, Any]) -> None:
         raise ValueError("expected the environment by name")
     if not isinstance(document["scores"], list) or not document["scores"]:
         raise ValueError("it holds no scores")
+    if not isinstance(document["config"], dict) or not document["config"]:
+        got = "none" if document["config"] == {} else kind_of(document["config"])
+        raise ValueError(f"expected settings by name as config, got {got}")
+    few = document["config"].get("sample_of", {})
+    if not isinstance(few, dict) or any(type(value) is not int for value in few.values()):
+        raise ValueError("expected numbers of networks by name as sample_of")
     for score in document["scores"]:
         for key, kind in (("proxy", str), ("batch_size", int), ("seed", int), ("version", int)):
             if type(score[key]) is not kind:
                 raise ValueError(f"expected {kind_of(kind())} as {key}, got {kind_of(score[key])}")
-        if len(score["values"]) != count or len(score["status"]) != count:
-            raise ValueError(f"expected {count} scores of {score['proxy']}")
+        wanted = _networks_of(score["proxy"], few, count)
+        if len(score["values"]) != wanted or len(score["status"]) != wanted:
+            raise ValueError(f"expected {wanted} scores of {score['proxy']}")
         if any(isinstance(value, list | dict | bool) for value in score["values"]):
             raise ValueError(f"expected numbers as scores of {score['proxy']}")
         np.asarray(score["values"], dtype=np.float64)
-    if not isinstance(document["config"], dict) or not document["config"]:
-        got = "none" if document["config"] == {} else kind_of(document["config"])
-        raise ValueError(f"expected settings by name as config, got {got}")
     if unknown := set(document["config"]) - {f.name for f in dataclasses.fields(StudyConfig)}:
         raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
+
+
+def _networks_of(proxy: str, few: Mapping[str, int], count: int) -> int:
+    """Return the number of networks that a proxy scores, where `few` has the numbers of single proxies."""
+    members = AGGREGATES[proxy].members if proxy in AGGREGATES else (proxy,)
+    return min(few.get(member, count) for member in members)
 
 
 def compare(
@@ -226,6 +237,11 @@ def compare(
         if versions != {score["version"] for score in scores}:
             reason = f"version {scores[0]['version']} is now {', '.join(map(str, versions)) or 'gone'}: use --update"
             findings.append(Finding(proxy, size, "not comparable", reason))
+        elif {len(score["values"]) for score in scores} != (counts := {len(group) for group in groups}):
+            reason = (
+                f"it scored {len(scores[0]['values'])} networks, and {', '.join(map(str, counts))} now: use --update"
+            )
+            findings.append(Finding(proxy, size, "not comparable", reason))
         else:
             findings.append(_compared(proxy, size, scores, groups, recipe, weights, foreign, rtol))
     for proxy, size in dict.fromkeys((proxy, size) for proxy, size, _ in now):
@@ -252,10 +268,10 @@ def _compared(
     rtol: float,
 ) -> Finding:
     """Compare the scores of one proxy at one batch size, in the baseline and now, one element per seed."""
-    architectures, truth = recipe.architectures, recipe.values
     old = np.asarray([score["values"] for score in scores], dtype=np.float64).T
     new = np.asarray([group["value"].to_numpy() for group in groups]).T
     before, now = ([list(of["status"]) for of in found] for found in (scores, groups))
+    architectures, truth = recipe.architectures[: len(old)], recipe.values[: len(old)]
     statuses = np.asarray(before).T != np.asarray(now).T
     with np.errstate(invalid="ignore"):
         change = np.abs(new - old) / np.maximum(np.abs(new), np.abs(old))
@@ -264,7 +280,7 @@ def _compared(
     change[np.isnan(change)] = np.inf
     differs = statuses | (change > rtol)
     both = np.isfinite(old).all(1) & np.isfinite(new).all(1) & np.isfinite(truth)
-    drawn = weights[:, both] if differs.any() else weights[:0, both]
+    drawn = weights[: len(weights) if differs.any() else 0, : len(old)][:, both]
     first, second = (correlate_seeds(values[both], truth[both], drawn) for values in (old, new))
     rhos = float(np.mean(first.rho)), float(np.mean(second.rho))
     taus = float(np.mean(first.tau)), float(np.mean(second.tau))
@@ -325,7 +341,8 @@ def _incomparable(document: Mapping[str, Any], recipe: Recipe) -> list[str]:
 def _groups(rows: pd.DataFrame, architectures: Sequence[str]) -> Iterator[tuple[tuple[str, int, int], pd.DataFrame]]:
     for key, group in rows.groupby(["proxy", "batch_size", "seed"], sort=False):
         proxy, size, seed = cast("tuple[str, int, int]", key)
-        yield (proxy, int(size), int(seed)), group.set_index("architecture").loc[list(architectures)]
+        known = group.set_index("architecture")
+        yield (proxy, int(size), int(seed)), known.loc[[each for each in architectures if each in known.index]]
 
 
 def _number(value: float) -> float | str | None:

@@ -156,7 +156,8 @@ class Found:
         networks = pa.table({"architecture": recipe.architectures, "network": range(len(recipe.accuracies))})
         connection.register("networks", networks)
         columns = zip(Item._fields, zip(*self.items, strict=True), strict=True)
-        connection.register("items", pa.table({**dict(columns), "item": range(len(self.items))}))
+        counts = [recipe.networks_of(item.proxy) for item in self.items]
+        connection.register("items", pa.table({**dict(columns), "item": range(len(self.items)), "networks_of": counts}))
         # The lists let DuckDB pass over groups of rows by their least and greatest values.
         only = " AND ".join(
             f"{name} IN ({listed(sorted({getattr(item, name) for item in self.items}))})"
@@ -170,7 +171,7 @@ class Found:
             same += " AND device NOT LIKE '% float%'"
         self._matching = (
             f"FROM {table_of(files)} JOIN networks USING (architecture) JOIN items USING ({', '.join(Item._fields)}) "
-            f"WHERE {only} AND {same}"
+            f"WHERE network < networks_of AND {only} AND {same}"
         )
         said = _SAID if whole else ("device", "value", "written_ns")
         rows = connection.sql(

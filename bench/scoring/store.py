@@ -148,6 +148,8 @@ class Store:
         def lacking(found: Found) -> dict[str, tuple[Work, ...]]:
             done = np.zeros((len(recipe.accuracies), len(found.items)), dtype=bool)
             done.flat[found.place[~found.failed | (found.attempts >= tries)]] = True
+            for column, item in enumerate(found.items):
+                done[recipe.networks_of(item.proxy) :, column] = True
             where = {item: column for column, item in enumerate(found.items)}
             work = [(each, [(name, where[recipe.item(each, name)]) for name in each.proxies]) for each in recipe.work]
             networks = recipe.architectures

@@ -34,27 +34,29 @@ def places(values: Vector, differences: Matrix, p: Matrix) -> list[Place | None]
 
     $$1 + |\{j : j \text{ better}\}| \le \text{rank} \le k - |\{j : j \text{ worse}\}|$$
 
-    Better and worse are the proxies whose paired difference is significant. With p-values that are corrected over all
+    The rank is one more than the number of proxies with a higher coefficient on the networks that both scored, so two
+    proxies change places where one of them has left out networks that are easy to rank. Better and worse are the
+    proxies whose paired difference is significant. With p-values that are corrected over all
     pairs, the ranges of all k proxies hold together with the confidence of the correction (Mogstad, Romano, Shaikh and
     Wilhelm, Review of Economic Studies 2024). The percentiles of resampled ranks do not: resampling pulls the ranks of
     equal proxies apart.
 
     Args:
         values: `(k,)`, coefficients, positive where a proxy ranks as it claims.
-        differences: `(k, k)`, coefficient of the row less that of the column, on the networks that both scored.
+        differences: `(k, k)`, coefficient of the row less that of the column, on the networks that both scored; NaN
+            where there are too few, and the coefficients on all networks decide the rank.
         p: `(k, k)`, corrected p-values of the differences, NaN where there is none.
     """
     known = ~np.isnan(values)
     count = int(known.sum())
     apart: NDArray[np.bool_] = (p < LEVEL) & known[:, None] & known
     found: list[Place | None] = []
-    for i, value in enumerate(values.tolist()):
+    gaps = np.where(np.isnan(differences), values[:, None] - values, differences)
+    for i in range(len(values)):
         if not known[i]:
             found.append(None)
             continue
-        rank = 1 + int((values[known] > value).sum())
-        low = 1 + int((apart[i] & (differences[i] < 0)).sum())
-        high = count - int((apart[i] & (differences[i] > 0)).sum())
-        # On the networks that both scored a pair may be ordered otherwise than on all.
-        found.append(Place(rank, min(rank, low), max(rank, high)))
+        rank = 1 + int((gaps[i, known] < 0).sum())
+        low = 1 + int((apart[i] & (gaps[i] < 0)).sum())
+        found.append(Place(rank, low, count - int((apart[i] & (gaps[i] > 0)).sum())))
     return found

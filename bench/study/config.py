@@ -48,6 +48,8 @@ class StudyConfig:
         proxies: Names of proxies, see `zcbench list proxies`; `all` for all proxies and aggregates.
         sample: Number of networks, drawn from the space by sample_seed; 0 for the whole space.
         sample_seed: Seed of the shuffle whose first networks are the sample.
+        sample_of: Number of networks for single proxies, such as `{hnas: 200}` for one that takes long: the first of
+            the sample. An aggregate ranks those that all its members score.
         representatives: Score one network of every class of equal networks, and give its scores to all of the class.
         batch_sizes: Numbers of images in the probe batch; empty for the batch size of the protocol of each proxy.
         seeds: Seeds of the images, the initialisation and the noise; each network is scored once per seed.
@@ -80,6 +82,7 @@ class StudyConfig:
     proxies: list[str] | str = ALL
     sample: int = 200
     sample_seed: int = 0
+    sample_of: dict[str, int] = field(default_factory=dict)
     representatives: bool = False
     batch_sizes: list[int] | int = field(default_factory=list)
     seeds: list[int] | int = field(default_factory=lambda: [0])

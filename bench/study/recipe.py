@@ -64,6 +64,7 @@ class Recipe:
         classes: Class of every network, in the order of the sample; networks of one class are one function. Empty if
             the space knows of no classes.
         content: Digest of the user's own code behind a score, by proxy; proxies without such code are left out.
+        sample_of: Number of networks of a proxy that scores the first ones alone; the other proxies score all.
     """
 
     space: str
@@ -83,6 +84,7 @@ class Recipe:
     resamples: int
     classes: tuple[int, ...] = ()
     content: Mapping[str, str] = field(default_factory=dict)
+    sample_of: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def seeds(self) -> list[int]:
@@ -122,15 +124,29 @@ class Recipe:
         """Return the key that the score of an item has in the store."""
         return (self.space, architecture, self.dataset, *item, self.device, self.torch)
 
+    def networks_of(self, proxy: str) -> int:
+        """Return the number of networks that a proxy scores: the first of the sample."""
+        return self.sample_of.get(proxy, len(self.accuracies))
+
     def keys(self) -> Iterator[Key]:
         """Yield the keys of all scores."""
-        return (self.key_of(a, item) for a in self.accuracies for item in self.items())
+        items = list(self.items())
+        return (
+            self.key_of(architecture, item)
+            for place, architecture in enumerate(self.accuracies)
+            for item in items
+            if place < self.networks_of(item.proxy)
+        )
 
     def part(self, networks: Container[str]) -> Recipe:
         """Return the recipe of the same scores for those of its networks that are among some others."""
         kept = [network in networks for network in self.accuracies]
-        accuracies = dict(itertools.compress(self.accuracies.items(), kept))
-        return dataclasses.replace(self, accuracies=accuracies, classes=tuple(itertools.compress(self.classes, kept)))
+        return dataclasses.replace(
+            self,
+            accuracies=dict(itertools.compress(self.accuracies.items(), kept)),
+            classes=tuple(itertools.compress(self.classes, kept)),
+            sample_of={proxy: sum(kept[:count]) for proxy, count in self.sample_of.items()},
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the recipe as JSON holds it, for `from_document` to read."""
@@ -158,12 +174,13 @@ def from_document(document: Mapping[str, Any], where: str) -> Recipe:
         values = {
             each.name: document[each.name]
             for each in dataclasses.fields(Recipe)
-            if each.name not in {"content", "classes"}
+            if each.name not in {"content", "classes", "sample_of"}
         }
         values["classes"] = tuple(map(int, document.get("classes", ())))
         if values["classes"] and len(values["classes"]) != len(values["accuracies"]):
             raise ValueError(f"expected a class for each of {len(values['accuracies'])} networks")
         values["content"] = {str(k): str(v) for k, v in document.get("content", {}).items()}
+        values["sample_of"] = {str(k): int(v) for k, v in document.get("sample_of", {}).items()}
         values["accuracies"] = {str(k): np.nan if v is None else float(v) for k, v in values["accuracies"].items()}
         values["work"] = tuple(Work(int(w["seed"]), int(w["batch_size"]), tuple(w["proxies"])) for w in values["work"])
         batches = ((*map(int, k.split("/")), str(v)) for k, v in values["batches"].items())

@@ -139,6 +139,11 @@ class Study:
                 for proxy in self.proxies
                 if (digest := content_of(proxy.function, self.space, self.images) + self.code)
             },
+            sample_of={
+                proxy.name: count
+                for proxy in self.proxies
+                if (count := self.config.sample_of.get(proxy.name, len(self.indices))) < len(self.indices)
+            },
         )
 
 
@@ -173,6 +178,7 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     if config.representatives and type(space).representative is Space.representative:
         raise ConfigError(f"representatives: {space.name} knows of no classes of equal networks: leave the setting out")
+    _check_sample_of(config.sample_of)
     indices = _drawn(space, config)
     images = images_of(config.dataset, config.datamodule, config.datamodule_args, folder)
     work = work_items(proxies, distinct("batch_sizes", listed(config.batch_sizes)), seeds)
@@ -187,6 +193,21 @@ def resolve(config: StudyConfig, *, ranked: bool = True) -> Study:
     else:
         truth = Truth(f"{images.task.name}/none", "no accuracies", np.full(space.size, np.nan))
     return Study(config, space, images, truth, tuple(indices), work, batches)
+
+
+def _check_sample_of(counts: Mapping[str, int]) -> None:
+    """Refuse numbers of networks of single proxies that cannot be.
+
+    Raises:
+        ConfigError: A number is not 1 or more, or its name is that of an aggregate.
+        UnknownNameError: There is no proxy of that name.
+    """
+    for name, count in counts.items():
+        if name in AGGREGATES:
+            raise ConfigError(f"sample_of: expected proxies, got the aggregate {name}: name its members")
+        PROXIES[name]
+        if type(count) is not int or count < 1:
+            raise ConfigError(f"sample_of: expected 1 or more networks for {name}, got {count}")
 
 
 def _drawn(space: Space, config: StudyConfig) -> list[int]:
@@ -227,6 +248,7 @@ def resolve_recipe(recipe: Recipe, proxies: Sequence[str], **settings: Any) -> S
         machines="any" if recipe.device == device_class(recipe.device) else "this",
         device="cuda" if recipe.device.startswith("cuda") else "cpu",
         resamples=recipe.resamples or 1000,
+        sample_of={name: count for name, count in recipe.sample_of.items() if name in proxies},
         tracker="none",
     )
     study = resolve(dataclasses.replace(own, **settings))

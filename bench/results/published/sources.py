@@ -114,8 +114,11 @@ def _check_own(entry: Path, there: Source, rows: pd.DataFrame) -> None:
 def merged(older: Source, newer: Source) -> Source:
     """Return one board with the rows of two that have the same networks and images; the newer rows of a proxy count."""
     board, rows = newer
-    others = older[1][~older[1]["proxy"].isin(set(board.recipe.versions))]
-    return joined(board, older[0]), pd.concat([others, rows], ignore_index=True)
+    versions = older[1]["proxy"].map(board.recipe.versions)
+    others = older[1][versions.isna() | (versions == older[1]["version"])]
+    once = ["proxy", "version", "batch_size", "seed", "architecture"]
+    both = pd.concat([others, rows], ignore_index=True).drop_duplicates(once, keep="last", ignore_index=True)
+    return joined(board, older[0]), both
 
 
 def write_scores(out: Path, found: Sequence[Source]) -> None:

@@ -251,6 +251,7 @@ def test_bad_baselines_are_one_line(
         ("environment", "expected the environment by name"),
         ("format", 'expected 1 to 1 as format, got "1"'),
         ("empty", "expected settings by name as config, got none"),
+        ("few", "expected numbers of networks by name as sample_of"),
     ],
 )
 def test_baselines_that_lost_something(baseline: dict[str, Any], tmp_path: Path, fault: str, said: str) -> None:
@@ -275,6 +276,8 @@ def test_baselines_that_lost_something(baseline: dict[str, Any], tmp_path: Path,
             baseline["format"] = "1"
         case "empty":
             baseline["config"] = {}
+        case "few":
+            baseline["config"]["sample_of"] = ["naswot"]
     (tmp_path / "b.json").write_text(json.dumps(baseline))
     with pytest.raises(BaselineError, match=rf"no baseline \({said}\)"):
         read_baseline(tmp_path / "b.json")

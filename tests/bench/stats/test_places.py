@@ -38,9 +38,14 @@ def test_a_pair_without_a_p_value_is_not_told_apart() -> None:
     assert board([0.5, 0.1], {(0, 1): math.nan}) == [Place(1, 1, 2), Place(2, 1, 2)]
 
 
-def test_the_range_holds_the_rank_if_common_networks_order_a_pair_otherwise() -> None:
-    values, p = np.asarray([0.5, 0.4]), np.asarray([[1, 0.01], [0.01, 1]])
-    assert places(values, np.asarray([[0, -0.1], [0.1, 0]]), p) == [Place(1, 1, 2), Place(2, 1, 2)]
+def test_the_networks_that_both_scored_order_a_pair() -> None:
+    values, p = np.asarray([0.5, 0.4, 0.3]), np.ones((3, 3))
+    gaps = np.asarray([[0, -0.1, math.nan], [0.1, 0, 0.1], [math.nan, -0.1, 0]])
+    assert places(values, gaps, p) == [Place(2, 1, 3), Place(1, 1, 3), Place(3, 1, 3)], (
+        "without a pair, all networks do"
+    )
+    p[0, 1] = p[1, 0] = 0.01
+    assert places(values, gaps, p) == [Place(2, 2, 3), Place(1, 1, 2), Place(3, 1, 3)]
 
 
 def simulated(noise: list[float], n: int, seed: int) -> tuple[list[Place | None], np.ndarray]:
