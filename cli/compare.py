@@ -28,7 +28,7 @@ def arguments(parser: Parser) -> None:
         default=[],
         help="The names of others to compare it with; by default params and macs, which need no score.",
     )
-    parser.add_argument("--results", default="results", help="The results folder.")
+    parser.add_argument("--results", default="results", help="The results folder, or the folder of a leaderboard.")
     parser.add_argument("--space", default="", help="Only boards of this benchmark space.")
     parser.add_argument("--dataset", default="", help="Only boards of this data set.")
     parser.add_argument("--figure", help="The path of an SVG file to draw.")
@@ -40,9 +40,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     """Print one table for each board that has all of the proxies, and of several boards one of the lowest tau."""
     with waiting("reading results"):
         from ..bench.report.rivals import as_records, as_table, draw, lowest_table
-        from ..bench.results.board import boards
-        from ..bench.results.rivals import against, lowest
-        from ..bench.scoring.store import Store
+        from ..bench.results.rivals import against, boards_on, lowest
 
     (given,) = parsed
     figure = given.figure and Path(given.figure)
@@ -53,10 +51,8 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
     load(listed(given.include))
     others = values_of(given, "with") or [name for name in RIVALS if name != given.proxy]
-    found = against(Store(folder), given.proxy, others, space=given.space, dataset=given.dataset)
-    asked = [
-        b for b in boards(folder) if given.space in {"", b.recipe.space} and given.dataset in {"", b.recipe.dataset}
-    ]
+    asked = boards_on(folder, space=given.space, dataset=given.dataset)
+    found = against(folder, given.proxy, others, asked)
     if left := len(asked) - len(found):
         print(f"left out: {left} of {len(asked)} boards, which lack one of these proxies", file=sys.stderr)
     if figure:

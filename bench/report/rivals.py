@@ -74,7 +74,7 @@ def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
     )
     table.add_column("against", no_wrap=True)
     for heading in ("its lowest τ", "on", "difference", "p", ""):
-        table.add_column(heading, justify="left" if heading in {"on", ""} else "right")
+        table.add_column(heading, justify="left" if heading in {"on", ""} else "right", overflow="fold")
     for row in rows:
         tau = row.tau
         table.add_row(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ...errors import ConfigError, UnknownNameError, unknown_name
 from ...proxies import AGGREGATES, PROXIES
-from ..scoring.store import Store
 from ..stats.coefficients import mean_over_seeds
 from ..stats.ranks import Vector
 from ..stats.significance import Difference, differences
 from ..study.recipe import Recipe
-from .board import Board, boards
+from .board import Board
 from .pairs import Comparison, compare, families
 from .panel import of_recipe
-from .ranking import select
+from .published.sources import boards_of, rows_of
+from .ranking import with_aggregates
 from .standing import BASELINES, baseline
 
 
@@ -57,18 +58,39 @@ class Lowest:
     tau: Difference
 
 
-def against(store: Store, first: str, others: Sequence[str], *, space: str = "", dataset: str = "") -> list[Against]:
+def boards_on(folder: Path, *, space: str = "", dataset: str = "") -> list[Board]:
+    """Return the boards of a results folder or of a leaderboard.
+
+    Args:
+        folder: Folder of the results or of the leaderboard.
+        space: Only boards of this space; empty for all.
+        dataset: Only boards of this data set; empty for all.
+
+    Raises:
+        ConfigError: There is none.
+        ResultsError: The results cannot be read.
+    """
+    found = [
+        board
+        for board in boards_of(folder)
+        if space in {"", board.recipe.space} and dataset in {"", board.recipe.dataset}
+    ]
+    if not found:
+        raise ConfigError(f"results: expected runs of {space or 'any space'} on {dataset or 'any data set'}, got none")
+    return found
+
+
+def against(folder: Path, first: str, others: Sequence[str], boards: Sequence[Board]) -> list[Against]:
     """Compare a proxy with others on every board that has all of them, pair by pair on the same resamples.
 
     The baselines params, macs and random are on every board. Two proxies are compared on the networks and seeds that
     both scored.
 
     Args:
-        store: Results folder.
+        folder: Folder of the results or of the leaderboard.
         first: Proxy or aggregate.
         others: Other proxies, aggregates or baselines.
-        space: Only boards of this space; empty for all.
-        dataset: Only boards of this data set; empty for all.
+        boards: Boards of the folder, from `boards_on`.
 
     Raises:
         ConfigError: A proxy stands on both sides or twice, none is named, or no board has all of them.
@@ -77,28 +99,21 @@ def against(store: Store, first: str, others: Sequence[str], *, space: str = "",
         ResultsError: The results cannot be read.
     """
     _check(first, others)
-    found = [
-        board
-        for board in boards(store.folder)
-        if space in {"", board.recipe.space} and dataset in {"", board.recipe.dataset}
-    ]
-    if not found:
-        raise ConfigError(f"results: expected runs of {space or 'any space'} on {dataset or 'any data set'}, got none")
     for name in (first, *others):
-        if name not in (known := {known for board in found for known in _names(board)}):
+        if name not in (known := {known for board in boards for known in _names(board)}):
             if name in PROXIES or name in AGGREGATES:
                 raise UnknownNameError(
-                    f"{name} has no scores in {store.folder}: score it first: zcbench run --proxies {name}, with "
+                    f"{name} has no scores in {folder}: score it first: zcbench run --proxies {name}, with "
                     "--include if it is your own"
                 )
             raise unknown_name("proxy of these results", name, known)
-    ours = [board for board in found if {first, *others} <= _names(board)]
+    ours = [board for board in boards if {first, *others} <= _names(board)]
     if not ours:
         raise ConfigError(
             f"results: no board has all of {', '.join((first, *others))}: score them on the same networks, with one "
             "zcbench run"
         )
-    return [_on(board, store, first, others) for board in ours]
+    return [_on(board, folder, first, others) for board in ours]
 
 
 def lowest(found: Sequence[Against]) -> list[Lowest]:
@@ -144,12 +159,13 @@ def _names(board: Board) -> set[str]:
     return {*board.recipe.versions, *board.recipe.aggregates, *BASELINES}
 
 
-def _on(board: Board, store: Store, first: str, others: Sequence[str]) -> Against:
+def _on(board: Board, folder: Path, first: str, others: Sequence[str]) -> Against:
     names = (first, *others)
     recipe = _only(board.recipe, names)
     scored = {*recipe.versions, *recipe.aggregates}
     extra = [baseline(board, name) for name in names if name not in scored]
-    rows = pd.concat([*([select(store, recipe)] if recipe.work else []), *extra])
+    scores = [with_aggregates(rows_of(folder, recipe), recipe, f"results {folder}")] if recipe.work else []
+    rows = pd.concat([*scores, *extra])
     sample = of_recipe(recipe, rows[rows["proxy"].isin(names)])
     place = {id(m): at for at, m in enumerate(sample.measured)}
     pairs = []

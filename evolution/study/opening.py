@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ...bench.report.rivals import as_table, lowest_table
 from ...bench.results.ranking import select, summarise
-from ...bench.results.rivals import Against, against, lowest
+from ...bench.results.rivals import Against, against, boards_on, lowest
 from ...bench.scoring.runner import run as run_study
 from ...bench.scoring.store import Store
 from ...bench.stats.top import FEWEST
@@ -54,14 +54,14 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
         run_study(study)
         store = Store(study.out)
         rankings = {r.proxy: r for r in summarise(study.recipe, select(store, study.recipe))}
+        boards = [
+            board
+            for board in boards_on(study.out, space=ground.space, dataset=ground.dataset)
+            if board.recipe.accuracies == study.recipe.accuracies and board.recipe.batches == study.recipe.batches
+        ]
         for path in programs:
             program = files.read(path)
-            (found,) = [
-                each
-                for each in against(store, program.name, _rivals(config), space=ground.space, dataset=ground.dataset)
-                if each.board.recipe.accuracies == study.recipe.accuracies
-                and each.board.recipe.batches == study.recipe.batches
-            ]
+            (found,) = against(study.out, program.name, _rivals(config), boards)
             c = rankings[program.name].correlation
             own: dict[str, Any] = {"tau": c.tau, "tau_low": c.tau_low, "tau_high": c.tau_high, "n": c.n}
             if c.tau_top_accuracy == c.tau_top_accuracy:  # NaN if the most accurate tenth has fewer than ten networks

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from zcbench.__main__ import main
 
@@ -47,6 +48,18 @@ def test_several_boards_are_compared_by_the_lowest_tau_too(capsys: pytest.Captur
     assert "left out: 2 of 3 boards, which lack one of these proxies" in capsys.readouterr().err
     assert main(["compare", "naswot", "--with", "vote"]) == 2
     assert "vote has no scores in results: score it first" in capsys.readouterr().err
+
+
+def test_a_published_board_is_compared_without_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    board = Path(__file__).parents[2] / "docs" / "board"
+    command = ["compare", "meco", "--with", "synflow", "--results", str(board), "--space", "nb301", "--json"]
+    assert main(command) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    table = pd.read_csv(board / "leaderboard.csv").query("space == 'nb301'").set_index("proxy")
+    assert record["tau_first"] == pytest.approx(table.loc["meco", "tau"])
+    assert record["tau_second"] == pytest.approx(table.loc["synflow", "tau"])
+    assert main([*command[:3], "synflowy", *command[4:]]) == 2
+    assert "did you mean synflow" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

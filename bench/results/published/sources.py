@@ -16,6 +16,7 @@ from ....errors import ResultsError, in_words
 from ...scoring.parts import COLUMNS, KEY
 from ...scoring.questions import rows_in
 from ...scoring.store import Store
+from ...study.recipe import Recipe
 from ..board import Board, boards, from_record, identity, joined
 
 #: Names of the files that a leaderboard is made from.
@@ -31,10 +32,25 @@ def read(folder: Path) -> list[Source]:
     Raises:
         ResultsError: The folder is neither, or a file of it is torn.
     """
-    if not (folder / BOARDS).exists():
-        store = Store(folder)
-        return [(board, store.rows(board.recipe)) for board in boards(folder)]
-    return read_leaderboard(folder)
+    return [(board, rows_of(folder, board.recipe)) for board in boards_of(folder)]
+
+
+def boards_of(folder: Path) -> list[Board]:
+    """Return the boards of a folder, as `read` does, without their rows.
+
+    Raises:
+        ResultsError: As for `read`.
+    """
+    return published(folder) if (folder / BOARDS).exists() else boards(folder)
+
+
+def rows_of(folder: Path, recipe: Recipe) -> pd.DataFrame:
+    """Return the rows of a recipe, one per key, from a results folder or a leaderboard.
+
+    Raises:
+        ResultsError: As for `read`.
+    """
+    return rows_in(folder / SCORES, recipe) if (folder / BOARDS).exists() else Store(folder).rows(recipe)
 
 
 def read_leaderboard(folder: Path) -> list[Source]:

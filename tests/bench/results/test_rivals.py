@@ -8,8 +8,9 @@ import pytest
 from zcbench.bench.results.board import boards
 from zcbench.bench.results.pairs import compare
 from zcbench.bench.results.panel import of_recipe
+from zcbench.bench.results.published.sources import read, write_scores
 from zcbench.bench.results.ranking import select
-from zcbench.bench.results.rivals import Against, against, lowest
+from zcbench.bench.results.rivals import Against, against, boards_on, lowest
 from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Store
 from zcbench.bench.stats.bootstrap import resamples
@@ -32,6 +33,10 @@ def study(out: Path, **changes: object) -> None:
     run(resolve(StudyConfig(out=str(out), **(settings | changes))))  # type: ignore[arg-type]
 
 
+def compared(store: Store, first: str, others: list[str], **only: str) -> list[Against]:
+    return against(store.folder, first, others, boards_on(store.folder, **only))
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("rivals") / "results"
@@ -44,7 +49,7 @@ def test_the_differences_are_those_of_the_leaderboard_and_holm_is_over_the_pairs
     (board,) = [board for board in boards(store.folder) if "naswot" in board.recipe.versions]
     sample = of_recipe(board.recipe, select(store, board.recipe))
     every = {(c.first.proxy, c.second.proxy): c for c in compare(sample.measured, sample.truth, sample.weights)}
-    (found,) = against(store, "l2_norm", ["naswot", "conv_count"])
+    (found,) = compared(store, "l2_norm", ["naswot", "conv_count"])
     assert [c.second.proxy for c in found.comparisons] == ["naswot", "conv_count"]
     to_naswot, to_count = found.comparisons
     assert to_naswot.tau.difference == every["l2_norm", "naswot"].tau.difference
@@ -61,47 +66,47 @@ def test_the_differences_are_those_of_the_leaderboard_and_holm_is_over_the_pairs
 
 
 def test_baselines_are_known_without_scores(store: Store) -> None:
-    (found,) = against(store, "naswot", ["params", "macs", "random"])
+    (found,) = compared(store, "naswot", ["params", "macs", "random"])
     (board,) = [board for board in boards(store.folder) if "naswot" in board.recipe.versions]
     np.testing.assert_array_equal(found.comparisons[0].second.scores[:, 0], board.sizes["params"])
-    assert len(against(store, "params", ["macs"])) == 2
+    assert len(compared(store, "params", ["macs"])) == 2
 
 
 def test_every_board_that_has_all_of_them_counts(store: Store) -> None:
-    assert len(against(store, "conv_count", ["params"])) == 2
-    assert len(against(store, "conv_count", ["relu_count"])) == 1
-    assert len(against(store, "conv_count", ["params"], space="nb201", dataset="cifar10-samples")) == 2
+    assert len(compared(store, "conv_count", ["params"])) == 2
+    assert len(compared(store, "conv_count", ["relu_count"])) == 1
+    assert len(compared(store, "conv_count", ["params"], space="nb201", dataset="cifar10-samples")) == 2
     with pytest.raises(ConfigError, match="no board has all of naswot, relu_count"):
-        against(store, "naswot", ["relu_count"])
+        compared(store, "naswot", ["relu_count"])
     with pytest.raises(ConfigError, match="expected runs of nb101 on any data set, got none"):
-        against(store, "naswot", ["params"], space="nb101")
+        compared(store, "naswot", ["params"], space="nb101")
 
 
 def test_what_cannot_be_compared_is_named(store: Store) -> None:
     with pytest.raises(UnknownNameError, match="did you mean naswot"):
-        against(store, "naswott", ["params"])
+        compared(store, "naswott", ["params"])
     with pytest.raises(
         UnknownNameError, match=r"grasp has no scores in .*: score it first: zcbench run --proxies grasp"
     ):
-        against(store, "naswot", ["grasp"])
+        compared(store, "naswot", ["grasp"])
     with pytest.raises(ConfigError, match="other than naswot"):
-        against(store, "naswot", ["naswot"])
+        compared(store, "naswot", ["naswot"])
     with pytest.raises(ConfigError, match="got params twice"):
-        against(store, "naswot", ["params", "macs", "params"])
+        compared(store, "naswot", ["params", "macs", "params"])
     with pytest.raises(ConfigError, match="got none"):
-        against(store, "naswot", [])
+        compared(store, "naswot", [])
 
 
 def test_batch_sizes_are_compared_one_by_one(tmp_path: Path) -> None:
     study(tmp_path / "results", proxies=["naswot", "conv_count", "meco.opt"], batch_sizes=[2, 4], sample=10)
-    (found,) = against(Store(tmp_path / "results"), "naswot", ["meco.opt", "params"])
+    (found,) = compared(Store(tmp_path / "results"), "naswot", ["meco.opt", "params"])
     pairs = [(c.first.batch_size, c.second.proxy, c.second.batch_size) for c in found.comparisons]
     assert pairs == [(2, "meco.opt", 2), (2, "params", 0), (4, "meco.opt", 4), (4, "params", 0)]
 
 
 def test_an_aggregate_is_compared_with_its_members(tmp_path: Path) -> None:
     study(tmp_path / "results", proxies=["vote"], sample=10)
-    (found,) = against(Store(tmp_path / "results"), "vote", ["snip"])
+    (found,) = compared(Store(tmp_path / "results"), "vote", ["snip"])
     assert [c.second.proxy for c in found.comparisons] == ["snip"]
 
 
@@ -114,7 +119,7 @@ def spaces(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def test_the_lowest_tau_is_that_of_the_worst_board_of_each_proxy(spaces: Store) -> None:
-    found = against(spaces, "naswot", ["l2_norm", "params"])
+    found = compared(spaces, "naswot", ["l2_norm", "params"])
     rows = lowest(found)
     assert [(row.first, row.second) for row in rows] == [("naswot", "l2_norm"), ("naswot", "params")]
     for row, place in zip(rows, range(2), strict=True):
@@ -136,19 +141,19 @@ def test_the_lowest_tau_is_that_of_the_worst_board_of_each_proxy(spaces: Store) 
 
 
 def test_one_board_or_a_census_or_several_batch_sizes_have_no_lowest_tau(spaces: Store, tmp_path: Path) -> None:
-    found = against(spaces, "naswot", ["params"])
+    found = compared(spaces, "naswot", ["params"])
     assert lowest(found)
     assert lowest(found[:1]) == []
     assert lowest([dataclasses.replace(each, census=True) for each in found]) == []
     study(tmp_path, proxies=["naswot"], batch_sizes=[2, 3])
     study(tmp_path, proxies=["naswot"], batch_sizes=[2, 3], sample=14)
-    assert lowest(against(Store(tmp_path), "naswot", ["params"])) == []
+    assert lowest(compared(Store(tmp_path), "naswot", ["params"])) == []
 
 
 def test_the_interval_of_the_lowest_tau_covers_the_truth(spaces: Store) -> None:
     # Two proxies on two spaces, each with its lowest tau on another one. Normal scores with correlation r have a tau of
     # 2/pi asin r.
-    example = [each.board for each in against(spaces, "naswot", ["params"])]
+    example = [each.board for each in compared(spaces, "naswot", ["params"])]
     r = {"mine": (0.9, 0.6), "other": (0.3, 0.9)}
     truth = 2 / np.pi * (np.arcsin(0.6) - np.arcsin(0.3))
     draw = np.random.default_rng(0)
@@ -168,3 +173,13 @@ def test_the_interval_of_the_lowest_tau_covers_the_truth(spaces: Store) -> None:
         (row,) = lowest(found)
         covered += row.tau.low <= truth <= row.tau.high
     assert 0.9 <= covered / 200 <= 0.99
+
+
+def test_a_leaderboard_is_compared_as_the_results_it_was_made_of(store: Store, tmp_path: Path) -> None:
+    tmp_path.joinpath("board").mkdir()
+    write_scores(tmp_path / "board", read(store.folder))
+    there = against(tmp_path / "board", "l2_norm", ["naswot", "params"], boards_on(tmp_path / "board"))
+    here = compared(store, "l2_norm", ["naswot", "params"])
+    assert [each.board.id for each in there] == [each.board.id for each in here]
+    for mine, theirs in zip(here, there, strict=True):
+        assert [c.flat() for c in mine.comparisons] == [c.flat() for c in theirs.comparisons]
