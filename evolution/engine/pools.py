@@ -136,7 +136,8 @@ def table(name: str, recipe: Recipe, rows: pd.DataFrame, proxies: Sequence[str])
     for proxy in proxies:
         own = chosen[chosen["proxy"] == proxy]
         own = own[own["batch_size"] == own["batch_size"].max()]
-        columns = own.pivot(index="architecture", columns="seed", values="value").loc[recipe.architectures].to_numpy()
+        wide = own.pivot(index="architecture", columns="seed", values="value")
+        columns = wide.reindex(recipe.architectures).to_numpy()
         scores[proxy] = -columns if proxy in recipe.lower else columns
         finite = ~np.isnan(columns).any(1)
         known[proxy] = int(finite.sum())

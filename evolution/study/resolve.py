@@ -293,13 +293,14 @@ def _board(found: Sequence[Board], ground: Ground, wanted: set[str], results: Pa
 
 
 def _proxies(named: Sequence[str], chosen: Sequence[Board]) -> list[str]:
-    """Return the named proxies, or all registered proxies that every board has."""
+    """Return the named proxies, or all registered proxies that every board has for all of its networks."""
     aggregates = {name for board in chosen for name in board.recipe.aggregates}
     for name in distinct("proxies", named):
         if name in aggregates or name in AGGREGATES:
             raise ConfigError(f"proxies: expected proxies that score a network by itself, got the aggregate {name}")
         PROXIES[name]  # raises the error for an unknown name
-    common = [name for name in PROXIES if all(name in board.recipe.versions for board in chosen)]
+    whole = [{*board.recipe.versions} - {*board.recipe.sample_of} for board in chosen]
+    common = [name for name in PROXIES if all(name in names for names in whole)]
     if not named and len(common) < 2:
         raise ConfigError(f"proxies: the boards have {', '.join(common) or 'none'} in common: expected two or more")
     return list(named) or common

@@ -47,6 +47,7 @@ def board(
     lower=(),
     power=1.0,
     failing=None,
+    sample_of=None,
 ):
     """Write a run. `power` is the weight of naswot; the proxy `failing` lacks scores of most networks."""
     draw = np.random.default_rng(seed)
@@ -71,6 +72,7 @@ def board(
         aggregates=tuple(aggregates),
         batch_sizes=(16,),
         resamples=10,
+        sample_of=sample_of or {},
     )
     store = Store(out)
     store.create()
@@ -316,6 +318,16 @@ def test_by_default_terminals_are_what_all_boards_have(config, results):
     grounds = [Ground("nb201", "cifar10"), Ground("nb201", "cifar100")]
     combine(changed(config, {"generations": 0}, proxies=[], grounds=grounds))
     assert sorted(json.loads(Path(config.out, "state.json").read_text())["recipe"]["proxies"]) == ["naswot", "snip"]
+
+
+def test_a_proxy_of_a_part_of_the_networks_is_a_terminal_only_by_name(config, tmp_path):
+    board(tmp_path / "few", sample_of={"snip": 30})
+    few = changed(config, {"generations": 0}, results=str(tmp_path / "few"), out=str(tmp_path / "a"), proxies=[])
+    combine(few)
+    assert json.loads((tmp_path / "a" / "state.json").read_text())["recipe"]["proxies"] == ["params", "naswot"]
+    named = changed(few, proxies=["naswot", "snip"], out=str(tmp_path / "b"))
+    search = resolve_search(named)
+    assert sum(len(pool.truth) for pool in (*search.fitted, *search.others)) == 30
 
 
 def test_aggregates_are_no_terminals(config, tmp_path):
