@@ -58,10 +58,12 @@ def main(parsed: Sequence[Namespace]) -> int:
     if figure:
         figure.write_text(draw(found, given.proxy), "utf-8")
         print(f"figure: {figure}", file=sys.stderr)
+    least = lowest(found)
+    if len(found) > 1 and not least:
+        print("no lowest tau over the boards: a proxy has several batch sizes, or a board is a census", file=sys.stderr)
     if given.json:
-        print(json.dumps(as_records(found, lowest(found)), indent=1, allow_nan=False))
+        print(json.dumps(as_records(found, least), indent=1, allow_nan=False))
     else:
-        least = lowest(found)
         tables = [as_table(each, given.proxy) for each in found] + ([lowest_table(least, len(found))] if least else [])
         for place, table in enumerate(tables):
             if place:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
-from ...errors import ConfigError, in_words, one_line
+from ...errors import ConfigError, in_words, kind_of, one_line
 from .plain_yaml import read_yaml
 
 T = TypeVar("T")
@@ -149,7 +149,9 @@ def read_configs(path: Path) -> list[str]:
         if isinstance(error, OSError):
             wanted += ", or a name from `zcbench list studies` or `zcbench list searches`"
         raise ConfigError(f"config: cannot read {path} ({in_words(error)}): expected {wanted}") from None
-    found = document.get("version") if isinstance(document, dict) else None
+    if document is not None and not isinstance(document, dict):
+        raise ConfigError(f"config: {path}: expected settings by name, `version: 1` first, got {kind_of(document)}")
+    found = document.get("version") if document else None
     if type(found) is not int or found != CONFIG_VERSION:
         has = "no version" if found is None else f"version {found}"
         raise ConfigError(f"config: {path} has {has}, expected `version: {CONFIG_VERSION}` at its top")

@@ -50,6 +50,14 @@ def test_several_boards_are_compared_by_the_lowest_tau_too(capsys: pytest.Captur
     assert "vote has no scores in results: score it first" in capsys.readouterr().err
 
 
+def test_why_there_is_no_lowest_tau_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for sample in ("3", "4"):
+        own = ["--sample", sample, "--proxies", "naswot", "--batch_sizes", "[2,3]", "--resamples", "10"]
+        assert main(["run", *own, "--tracker", "none"]) == 0
+    assert main(["compare", "naswot", "--json"]) == 0
+    assert "no lowest tau over the boards: a proxy has several batch sizes" in capsys.readouterr().err
+
+
 def test_a_published_board_is_compared_without_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     board = Path(__file__).parents[2] / "docs" / "board"
     command = ["compare", "meco", "--with", "synflow", "--results", str(board), "--space", "nb301", "--json"]
