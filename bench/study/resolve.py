@@ -109,10 +109,16 @@ class Study:
         return tuple(map(self.space.representative, self.indices))
 
     @property
+    def sample_of(self) -> dict[str, int]:
+        """The number of networks of the proxies that do not score all."""
+        wanted = {proxy.name: self.config.sample_of.get(proxy.name, len(self.indices)) for proxy in self.proxies}
+        return {name: count for name, count in wanted.items() if count < len(self.indices)}
+
+    @property
     def is_census(self) -> bool:
-        """Whether the networks are all that the space defines, with an accuracy each: nothing is left to sample."""
+        """Whether every proxy scores all that the space defines, with an accuracy each: nothing is left to sample."""
         whole = self.space.is_exhaustive and len(self.indices) == self.space.size
-        return bool(whole and np.isfinite(self.truth.values).all())
+        return bool(whole and np.isfinite(self.truth.values).all() and not self.sample_of)
 
     @functools.cached_property
     def recipe(self) -> Recipe:
@@ -139,11 +145,7 @@ class Study:
                 for proxy in self.proxies
                 if (digest := content_of(proxy.function, self.space, self.images) + self.code)
             },
-            sample_of={
-                proxy.name: count
-                for proxy in self.proxies
-                if (count := self.config.sample_of.get(proxy.name, len(self.indices))) < len(self.indices)
-            },
+            sample_of=self.sample_of,
         )
 
 

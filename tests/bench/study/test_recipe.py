@@ -167,6 +167,13 @@ def test_a_leaderboard_with_fewer_networks_is_made_verified_and_computed_again(
     capsys.readouterr()
 
 
+def test_a_space_that_a_proxy_scores_in_part_is_no_census() -> None:
+    whole = dataclasses.replace(CONFIG, sample=0, sample_of={})
+    assert resolve(whole).recipe.resamples == 0
+    few = resolve(dataclasses.replace(whole, sample_of={"naswot": 50})).recipe
+    assert (few.resamples, few.sample_of) == (1000, {"naswot": 50})
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
