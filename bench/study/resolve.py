@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,12 @@ class Study:
         """Whether every proxy scores all that the space defines, with an accuracy each: nothing is left to sample."""
         whole = self.space.is_exhaustive and len(self.indices) == self.space.size
         return bool(whole and np.isfinite(self.truth.values).all() and not self.sample_of)
+
+    def part(self, networks: Container[str]) -> Study:
+        """Return the study of those of its networks that are among some others."""
+        left = self.recipe.part(networks)
+        config = dataclasses.replace(self.config, sample_of=dict(left.sample_of))
+        return dataclasses.replace(self, config=config, indices=tuple(map(self.space.index, left.architectures)))
 
     @functools.cached_property
     def recipe(self) -> Recipe:

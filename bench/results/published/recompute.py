@@ -55,14 +55,11 @@ def recompute(
 
 
 def _again(board: Board, rows: pd.DataFrame, places: list[int], workers: int, data: str | None) -> list[Finding]:
-    recipe = board.recipe.part({board.recipe.architectures[place] for place in places})
-    names = [
-        name
-        for name in recipe.versions
-        if name not in recipe.aggregates and name not in recipe.content and recipe.networks_of(name)
-    ]
+    recipe = board.recipe
+    names = [name for name in recipe.versions if name not in recipe.aggregates and name not in recipe.content]
     with TemporaryDirectory(prefix="zcbench-recompute-") as out:
         study = resolve_recipe(recipe, names, out=out, workers=workers, data=data)
+        study = study.part({recipe.architectures[place] for place in places})
         run(study)
         now = Store(study.out).rows(study.recipe)
     chosen = rows[rows["architecture"].isin(study.recipe.architectures) & rows["proxy"].isin(names)]

@@ -110,6 +110,7 @@ def test_a_part_of_a_recipe_keeps_the_networks_of_every_proxy(study: Study) -> N
     chosen = study.recipe.architectures[10:16]
     part = study.recipe.part(chosen)
     assert part.sample_of == {"naswot": 2, "az_trainability": 4}
+    assert study.part(chosen).recipe == part
     assert set(part.keys()) == {key for key in list(study.recipe.keys()) if key[1] in chosen}
 
 
