@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from zcbench.bench.study.config import read_configs, studies
+from zcbench.bench.study.config import ALL, read_configs, studies
 from zcbench.datasets import DATASETS
 from zcbench.proxies import AGGREGATES, PROXIES
 from zcbench.spaces import SPACES
@@ -32,10 +32,13 @@ def test_studies_name_what_there_is(name: str) -> None:
         space, images = SPACES[str(document["space"])](None), DATASETS[str(document["dataset"])](None)
         truths = space.truths[images.task.name]
         assert document.get("accuracy", "default") in {"default", *truths}
-        proxies = document["proxies"]
+        proxies = [*PROXIES, *AGGREGATES] if document["proxies"] == ALL else document["proxies"]
         assert isinstance(proxies, list)
         assert set(proxies) <= {*PROXIES, *AGGREGATES}
         assert len(set(proxies)) == len(proxies) > 0
+        few = document.get("sample_of", {})
+        assert isinstance(few, dict)
+        assert set(few) <= {*PROXIES}
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name.startswith("leaderboards/")])
