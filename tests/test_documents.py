@@ -131,8 +131,8 @@ def test_commands_parse(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_there_are_commands_and_a_wrong_one_is_found() -> None:
-    # Counted by hand: three lines for the board, two for a space, four for a proxy, one for models, two for a gate.
-    assert len(list(commands(ROOT / "README.md"))) == 12
+    # Counted by hand: four lines for the board, two for a space, four for a proxy, one for models, two for a gate.
+    assert len(list(commands(ROOT / "README.md"))) == 13
     with pytest.raises(zcbench.errors.ConfigError, match="proxis"):
         parse(main_parser(COMMANDS, "", only="run"), ["run", "--proxis", "snip"])
 

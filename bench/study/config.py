@@ -149,9 +149,10 @@ def read_configs(path: Path) -> list[str]:
         if isinstance(error, OSError):
             wanted += ", or a name from `zcbench list studies` or `zcbench list searches`"
         raise ConfigError(f"config: cannot read {path} ({in_words(error)}): expected {wanted}") from None
-    if document is not None and not isinstance(document, dict):
+    document = {} if document is None else document
+    if not isinstance(document, dict):
         raise ConfigError(f"config: {path}: expected settings by name, `version: 1` first, got {kind_of(document)}")
-    found = document.get("version") if document else None
+    found = document.get("version")
     if type(found) is not int or found != CONFIG_VERSION:
         has = "no version" if found is None else f"version {found}"
         raise ConfigError(f"config: {path} has {has}, expected `version: {CONFIG_VERSION}` at its top")
