@@ -56,7 +56,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     if left := len(asked) - len(found):
         print(f"left out: {left} of {len(asked)} boards, which lack one of these proxies", file=sys.stderr)
     if figure:
-        figure.write_text(draw(found, given.proxy), "utf-8")
+        figure.write_text(draw(found), "utf-8")
         print(f"figure: {figure}", file=sys.stderr)
     least = lowest(found)
     if len(found) > 1 and not least:
@@ -64,7 +64,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     if given.json:
         print(json.dumps(as_records(found, least), indent=1, allow_nan=False))
     else:
-        tables = [as_table(each, given.proxy) for each in found] + ([lowest_table(least, len(found))] if least else [])
+        tables = [as_table(each) for each in found] + ([lowest_table(least, len(found))] if least else [])
         for place, table in enumerate(tables):
             if place:
                 print()

@@ -10,30 +10,36 @@ from rich.text import Text
 
 from ..results.pairs import Comparison
 from ..results.rivals import Against, Lowest
+from ..stats.top import FEWEST
 from .figures import as_svg, figure, style
 from .numbers import estimate, null_if_not_finite, number
 
 #: A difference is called so if its p-value after Holm's correction is smaller.
 LEVEL = 0.05
+#: What is said of a pair without coefficients.
+_BLANK = "no answer"
 _INK, _BLUE, _GREY = "#1c2430", "#2b6cb0", "#9aa5b4"
 
 
-def as_table(found: Against, first: str) -> Table:
+def as_table(found: Against) -> Table:
     """Lay out one board in at most 80 columns, one line a pair."""
-    board = found.board
-    n = {row.n for row in found.comparisons}
+    first = found.first
+    blank = any(verdict(row) == _BLANK for row in found.comparisons)
     table = Table(
-        title=Text(f"{first} against others: {board.name}"),  # brackets in it are no markup
+        title=Text(f"{first} against others: {found.board.name}"),  # brackets in it are no markup
         title_justify="left",
-        caption="no intervals: the networks are all of the space"
-        if found.census
-        else "τ: Kendall; difference: paired over resamples, 95 %; p: Holm over all pairs",
+        caption=(
+            "no intervals: the networks are all of the space"
+            if found.census
+            else "τ: Kendall; difference: paired over resamples, 95 %; p: Holm over all pairs"
+        )
+        + f"; {_BLANK}: fewer than {FEWEST} networks, or equal scores" * blank,
         caption_justify="left",
         box=None,
         padding=(0, 2, 0, 0),
     )
     table.add_column("against", no_wrap=True)
-    for heading in ("its τ", f"τ of {first}", "difference", "p", *(["networks"] if len(n) > 1 else [])):
+    for heading in ("its τ", f"τ of {first}", "difference", "p", *(["networks"] if _fewer(found) else [])):
         table.add_column(Text(heading), justify="right")
     table.add_column("")
     names = _names(found)
@@ -45,10 +51,15 @@ def as_table(found: Against, first: str) -> Table:
             number(tau.first),
             estimate(tau.difference, tau.low, tau.high, sign="+"),
             p_value(tau.p_holm),
-            *([str(row.n)] if len(n) > 1 else []),
+            *([str(row.n)] if _fewer(found) else []),
             verdict(row),
         )
     return table
+
+
+def _fewer(found: Against) -> bool:
+    """Return whether a pair has fewer networks with scores of both than the board has."""
+    return any(row.n < len(found.board.recipe.accuracies) for row in found.comparisons)
 
 
 def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
@@ -61,12 +72,14 @@ def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
     on = {
         key: f"{name} ({len(known[key].recipe.accuracies)})" if name in alike else name for key, name in short.items()
     }
+    # With another rival, it may have been measured on other networks.
+    own = dict.fromkeys(f"{number(row.tau.first)} on {on[row.first_on.id]}" for row in rows)
     table = Table(
         title=Text(f"{first.first} against others, each where it ranks worst of {count} boards"),
         title_justify="left",
         caption=Text(
-            f"lowest τ of {first.first}: {number(first.tau.first)} on {on[first.first_on.id]}; difference: of the two "
-            "lowest, which may be of two boards, over joint resamples of all boards, 95 %; p: Holm over all pairs"
+            f"lowest τ of {first.first}: {'; '.join(own)}; difference: of the two lowest, which may be of two boards, "
+            "over joint resamples of all boards, 95 %; p: Holm over all pairs"
         ),
         caption_justify="left",
         box=None,
@@ -118,7 +131,7 @@ def verdict(row: Comparison | Lowest) -> str:
     """
     tau = row.tau
     if tau.difference != tau.difference:
-        return "no answer"
+        return _BLANK
     if tau.p_holm == tau.p_holm and not tau.p_holm < LEVEL:
         return "undecided"
     return "better" if tau.difference > 0 else "worse" if tau.difference < 0 else "equal"
@@ -133,12 +146,13 @@ def p_value(p: float) -> str:
     return "<.001" if p < 0.001 else number(p)
 
 
-def draw(found: Sequence[Against], first: str) -> str:
+def draw(found: Sequence[Against]) -> str:
     """Draw the differences of Kendall's tau with their intervals, a panel for each board, as SVG.
 
     Raises:
         ResultsError: matplotlib is not installed.
     """
+    first = found[0].first
     with style():
         heights = [0.6 + 0.26 * len(each.comparisons) for each in found]
         made, grid = figure(
@@ -160,7 +174,9 @@ def draw(found: Sequence[Against], first: str) -> str:
                 axes.plot([tau.difference], [height], color=_INK, ls="", marker="o", ms=3.6)
             axes.axvline(0, color=_INK, lw=0.8)
             axes.set_title(each.board.name, fontsize=8)
-            axes.set_yticks(range(len(rows)), [f"less {name}" for name in _names(each)[::-1]])
+            of = [f" ({row.n} networks)" if row.n < len(each.board.recipe.accuracies) else "" for row in rows]
+            names = _names(each)[::-1]
+            axes.set_yticks(range(len(rows)), [f"less {name}{n}" for name, n in zip(names, of, strict=True)])
             axes.set_ylim(-0.7, len(rows) - 0.3)
             axes.tick_params(axis="y", length=0)
         grid[-1, 0].set_xlabel(f"right of 0, {first} ranks better")

@@ -59,13 +59,21 @@ def compare(
 ) -> list[Comparison]:
     """Compare pairs of panels on the same resamples; Holm's correction is over all of these pairs.
 
-    A panel is measured again only where the other panel lacks some of its scores.
-
     Args:
         found: Measured panels of one sample.
         truth: `(n,)`, finite.
         weights: `(resamples, n)`, the resamples that the panels were measured with.
         asked: Places of the two panels of each pair; by default every two.
+    """
+    return compared(paired(found, truth, weights, asked=asked))
+
+
+def paired(
+    found: Sequence[Measured], truth: Vector, weights: Matrix, *, asked: Iterable[tuple[int, int]] | None = None
+) -> list[tuple[Measured, Measured]]:
+    """Return pairs of panels, both measured on the networks and seeds that both scored; see `compare`.
+
+    A panel is measured again only where the other panel lacks some of its scores.
     """
     pairs = list(combinations(range(len(found)), 2)) if asked is None else list(asked)
     masks = {(a, b): _common(found[a].panel, found[b].panel) for a, b in pairs}
@@ -79,15 +87,20 @@ def compare(
                 wanted[i, mask.tobytes()] = dataclasses.replace(panel, scores=scores)
     anew = in_threads(partial(measure, truth=truth, weights=weights), wanted.values())
     known |= dict(zip(wanted, anew, strict=True))
-    measured = [[known[i, mask.tobytes()] for i, mask in zip(pair, both, strict=True)] for pair, both in masks.items()]
-    rho, tau = (_gaps(measured, name) for name in ("rho", "tau"))
+    return [(known[a, of_a.tobytes()], known[b, of_b.tobytes()]) for (a, b), (of_a, of_b) in masks.items()]
+
+
+def compared(pairs: Sequence[tuple[Measured, Measured]]) -> list[Comparison]:
+    """Return the comparisons of pairs from `paired`; with fewer than `FEWEST` networks there are no coefficients."""
+    counts = [int(first.panel.finite.any(1).sum()) for first, _ in pairs]
+    rho, tau = (_gaps(pairs, counts, name) for name in ("rho", "tau"))
     return [
-        Comparison(found[a].panel, found[b].panel, int(mask.any(1).sum()), *gaps)
-        for ((a, b), (mask, _)), *gaps in zip(masks.items(), rho, tau, strict=True)
+        Comparison(first.panel, second.panel, n, *gaps)
+        for (first, second), n, *gaps in zip(pairs, counts, rho, tau, strict=True)
     ]
 
 
-def _gaps(pairs: Sequence[Sequence[Measured]], name: str) -> list[Difference]:
+def _gaps(pairs: Sequence[tuple[Measured, Measured]], counts: Sequence[int], name: str) -> list[Difference]:
     """Return the differences of a coefficient between two panels on the same resamples, pair by pair."""
     if not pairs:
         return []
@@ -95,9 +108,10 @@ def _gaps(pairs: Sequence[Sequence[Measured]], name: str) -> list[Difference]:
     def mean(m: Measured, field: str) -> NDArray[np.float64]:
         return m.panel.sign * mean_over_seeds(getattr(m, field))
 
-    values = [[mean(m, name) for m in pair] for pair in pairs]
-    drawn = [mean(a, f"drawn_{name}") - mean(b, f"drawn_{name}") for a, b in pairs]
-    return differences(np.asarray(values), np.stack(drawn))
+    few = np.asarray(counts)[:, None] < FEWEST
+    values = np.asarray([[mean(m, name) for m in pair] for pair in pairs])
+    drawn = np.stack([mean(a, f"drawn_{name}") - mean(b, f"drawn_{name}") for a, b in pairs])
+    return differences(np.where(few, np.nan, values), np.where(few, np.nan, drawn))
 
 
 def _common(first: Panel, second: Panel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -15,10 +15,11 @@ from ...proxies import AGGREGATES, PROXIES
 from ..stats.coefficients import mean_over_seeds
 from ..stats.ranks import Vector
 from ..stats.significance import Difference, differences
+from ..stats.top import FEWEST
 from ..study.recipe import Recipe
 from .board import Board
-from .pairs import Comparison, compare, families
-from .panel import of_recipe
+from .pairs import Comparison, compared, families, paired
+from .panel import Measured, of_recipe
 from .published.sources import boards_of, rows_of
 from .ranking import with_aggregates
 from .standing import BASELINES, baseline
@@ -31,14 +32,16 @@ class Against:
     Attributes:
         census: Whether the networks are all of the space; differences have no interval and no p-value then.
         comparisons: One for each rival and batch size; Holm's correction is over all of them.
-        tau: Kendall's tau-b of every proxy, and behind it that of every resample `(1 + resamples,)`; means over seeds,
-            positive where a proxy ranks as it claims. Empty if a proxy has several batch sizes.
+        tau: By the name of each rival, Kendall's tau-b of the proxy and of the rival on the networks that both scored,
+            and behind it that of every resample `(1 + resamples,)`; means over seeds, positive where a proxy ranks as
+            it claims. Empty if a proxy has several batch sizes.
     """
 
     board: Board
+    first: str
     census: bool
     comparisons: tuple[Comparison, ...]
-    tau: Mapping[str, Vector] = field(default_factory=dict, repr=False)
+    tau: Mapping[str, tuple[Vector, Vector]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,9 @@ def against(folder: Path, first: str, others: Sequence[str], boards: Sequence[Bo
 def lowest(found: Sequence[Against]) -> list[Lowest]:
     """Compare a proxy with others by the lowest tau of each over all boards: how well it ranks where it ranks worst.
 
-    A resample draws the classes of every board, and a proxy's lowest tau of it may be on another board than that of the
-    whole. Boards are resampled independently of each other. Holm's correction is over all rivals.
+    On each board, both are measured on the networks that both scored. A resample draws the classes of every board, and
+    a proxy's lowest tau of it may be on another board than that of the whole. Boards are resampled independently of
+    each other. Holm's correction is over all rivals.
 
     Args:
         found: What `against` returns.
@@ -132,17 +136,22 @@ def lowest(found: Sequence[Against]) -> list[Lowest]:
     if len(found) < 2 or any(each.census or not each.tau for each in found):
         return []
     names = list(found[0].tau)
-    tau = np.array([[each.tau[name][0] for name in names] for each in found])
-    count = min(len(each.tau[names[0]]) for each in found) - 1
+    count = min(len(first) for each in found for first, _ in each.tau.values()) - 1
     # All boards draw with one seed, so each has its resamples in an order of its own, which follows from its id.
     orders = [1 + np.random.RandomState(int(each.board.id, 16)).permutation(count) for each in found]
-    drawn = [np.array([each.tau[name][order] for name in names]) for each, order in zip(found, orders, strict=True)]
-    least, resampled, on = tau.min(0), np.min(drawn, axis=0), tau.argmin(0)
-    pairs = differences(np.array([[least[0], other] for other in least[1:]]), resampled[0] - resampled[1:])
-    boards_ = [each.board for each in found]
+    boards = [each.board for each in found]
+    least, on, gaps = [], [], []
+    for name in names:
+        both = [np.stack(each.tau[name]) for each in found]
+        tau = np.stack([taus[:, 0] for taus in both])
+        first, second = np.min([taus[:, order] for taus, order in zip(both, orders, strict=True)], axis=0)
+        least.append(tau.min(0))
+        on.append([boards[place] for place in tau.argmin(0)])
+        gaps.append(first - second)
+    pairs = differences(np.asarray(least), np.asarray(gaps))
     return [
-        Lowest(names[0], boards_[on[0]], name, boards_[on[place]], pair)
-        for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), start=1)
+        Lowest(found[0].first, first_on, name, second_on, pair)
+        for name, (first_on, second_on), pair in zip(names, on, pairs, strict=True)
     ]
 
 
@@ -172,12 +181,18 @@ def _on(board: Board, folder: Path, first: str, others: Sequence[str]) -> Agains
     for _, group in families(sample):
         at = {m.panel.proxy: place[id(m)] for m in group}
         pairs += [(at[first], at[other]) for other in others if first in at and other in at]
-    found = compare(sample.measured, sample.truth, sample.weights, asked=dict.fromkeys(pairs))
-    tau = {
-        m.panel.proxy: m.panel.sign * mean_over_seeds(np.column_stack([m.tau, m.drawn_tau])) for m in sample.measured
-    }
-    one_each = len(sample.measured) == len(names)
-    return Against(board, not recipe.resamples, tuple(found), {name: tau[name] for name in names} if one_each else {})
+    both = paired(sample.measured, sample.truth, sample.weights, asked=dict.fromkeys(pairs))
+    found = compared(both)
+    tau: dict[str, tuple[Vector, Vector]] = {}
+    if len(sample.measured) == len(names):  # each has one batch size
+        enough = [1.0 if row.n >= FEWEST else np.nan for row in found]
+        tau = {b.panel.proxy: (of * _taus(a), of * _taus(b)) for of, (a, b) in zip(enough, both, strict=True)}
+    return Against(board, first, not recipe.resamples, tuple(found), tau)
+
+
+def _taus(m: Measured) -> Vector:
+    """Return Kendall's tau-b of a panel and behind it that of every resample, as `Against.tau` has them."""
+    return m.panel.sign * mean_over_seeds(np.column_stack([m.tau, m.drawn_tau]))
 
 
 def _only(recipe: Recipe, names: Iterable[str]) -> Recipe:

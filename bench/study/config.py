@@ -49,7 +49,8 @@ class StudyConfig:
         sample: Number of networks, drawn from the space by sample_seed; 0 for the whole space.
         sample_seed: Seed of the shuffle whose first networks are the sample.
         sample_of: Number of networks for single proxies, such as `{hnas: 200}` for one that takes long: the first of
-            the sample. An aggregate ranks those that all its members score.
+            the sample. An aggregate ranks those that all its members score. With 0 for a proxy, `all` is without it and
+            without the aggregates that read it. Names of proxies that the study lacks change nothing.
         representatives: Score one network of every class of equal networks, and give its scores to all of the class.
         batch_sizes: Numbers of images in the probe batch; empty for the batch size of the protocol of each proxy.
         seeds: Seeds of the images, the initialisation and the noise; each network is scored once per seed.

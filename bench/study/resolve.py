@@ -31,15 +31,26 @@ from .recipe import Recipe, Work
 def named(config: StudyConfig) -> list[str]:
     """Return the names of the proxies and aggregates of a study, in the order of its configuration.
 
+    With `all`, those are left out that score no network by `sample_of`, and the aggregates that read them.
+
     Raises:
-        ConfigError: There are none, one occurs twice, or `all` stands beside others.
+        ConfigError: There are none, one occurs twice, one that is named scores no network, or `all` stands beside
+            others.
     """
+    without = {name for name, count in config.sample_of.items() if count == 0}
     if is_all(config.proxies):
-        return [*PROXIES, *AGGREGATES]
+        aggregates = [name for name in AGGREGATES if without.isdisjoint(AGGREGATES[name].members)]
+        return [*(name for name in PROXIES if name not in without), *aggregates]
     if not (names := listed(config.proxies)):
         raise ConfigError(f"proxies: expected at least one name, or {ALL}, got none")
     if ALL in names and ALL not in PROXIES:
         raise ConfigError(f"proxies: expected {ALL} alone, or names, got {', '.join(names)[:80]}")
+    for name in names:
+        members = AGGREGATES[name].members if name in AGGREGATES else (name,)
+        if none := without.intersection(members):
+            raise ConfigError(
+                f"sample_of: expected 1 or more networks for {min(none)}, which {name} is or reads, got 0"
+            )
     return distinct("proxies", names)
 
 
@@ -121,10 +132,20 @@ class Study:
         return bool(whole and np.isfinite(self.truth.values).all() and not self.sample_of)
 
     def part(self, networks: Container[str]) -> Study:
-        """Return the study of those of its networks that are among some others."""
+        """Return the study of its proxies and of those of its networks that are among some others.
+
+        A proxy that scores none of these is left out.
+        """
         left = self.recipe.part(networks)
-        config = dataclasses.replace(self.config, sample_of=dict(left.sample_of))
-        return dataclasses.replace(self, config=config, indices=tuple(map(self.space.index, left.architectures)))
+        names = [proxy.name for proxy in self.proxies if left.networks_of(proxy.name)]
+        few = {name: count for name, count in left.sample_of.items() if count}
+        work = [Work(w.seed, w.batch_size, tuple(name for name in w.proxies if name in names)) for w in self.work]
+        return dataclasses.replace(
+            self,
+            config=dataclasses.replace(self.config, proxies=names, sample_of=few),
+            indices=tuple(map(self.space.index, left.architectures)),
+            work=tuple(w for w in work if w.proxies),
+        )
 
     @functools.cached_property
     def recipe(self) -> Recipe:
@@ -207,15 +228,15 @@ def _check_sample_of(counts: Mapping[str, int]) -> None:
     """Refuse numbers of networks of single proxies that cannot be.
 
     Raises:
-        ConfigError: A number is not 1 or more, or its name is that of an aggregate.
+        ConfigError: A number is below 0, or its name is that of an aggregate.
         UnknownNameError: There is no proxy of that name.
     """
     for name, count in counts.items():
         if name in AGGREGATES:
             raise ConfigError(f"sample_of: expected proxies, got the aggregate {name}: name its members")
         PROXIES[name]
-        if type(count) is not int or count < 1:
-            raise ConfigError(f"sample_of: expected 1 or more networks for {name}, got {count}")
+        if type(count) is not int or count < 0:
+            raise ConfigError(f"sample_of: expected 0 or more networks for {name}, got {count}")
 
 
 def _drawn(space: Space, config: StudyConfig) -> list[int]:

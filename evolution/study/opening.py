@@ -70,7 +70,7 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
             record = {**what, **own, "against": _differences(found), "program": files.digest(program)}
             kept = [each for each in program.openings if not _is_begun(each, what)]
             dataclasses.replace(program, openings=[*kept, record]).write(path)
-            tables.append(as_table(found, program.name))
+            tables.append(as_table(found))
             everywhere[path].append(found)
     least = [(lowest(found), len(found)) for found in everywhere.values()]
     return [*tables, *(lowest_table(rows, count) for rows, count in least if rows)]

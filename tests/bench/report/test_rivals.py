@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 
@@ -42,12 +43,12 @@ def board(*rows: Comparison, census: bool = False) -> Against:
         batch_sizes=(16,),
         resamples=50,
     )
-    return Against(Board("title", "nb201 on [cifar10], 3 networks", recipe, {}, ({},)), census, rows)
+    return Against(Board("title", "nb201 on [cifar10], 3 networks", recipe, {}, ({},)), "mine", census, rows)
 
 
 def shown(found: Against) -> str:
     stream = io.StringIO()
-    Console(width=80, file=stream).print(as_table(found, "mine"))
+    Console(width=80, file=stream).print(as_table(found))
     return stream.getvalue()
 
 
@@ -62,6 +63,15 @@ def test_one_line_a_pair_within_80_columns() -> None:
     assert lines["snip"].endswith(".800  undecided")
     assert "nb201 on [cifar10], 3 networks" in text
     assert "@" not in text
+
+
+def test_pairs_of_fewer_networks_than_the_board_say_so() -> None:
+    found = board(pair("params", 0.2, 0.01), pair("snip", 0.01, 0.8))
+    recipe = dataclasses.replace(found.board.recipe, accuracies={name: 1.0 for name in "abcd"})
+    found = dataclasses.replace(found, board=dataclasses.replace(found.board, recipe=recipe))
+    assert [line.split()[-2:] for line in shown(found).splitlines()[2:4]] == [["3", "better"], ["3", "undecided"]]
+    pytest.importorskip("matplotlib")
+    assert draw([found]).count(" (3 networks)") == 2
 
 
 def test_batch_sizes_tell_pairs_apart() -> None:
@@ -79,7 +89,9 @@ def test_a_census_has_no_interval_and_the_sign_decides() -> None:
     assert "no intervals" in text
     assert "+.100  " in text
     none = Difference(nan, nan, nan, nan, nan, nan, nan, nan)
-    assert verdict(Comparison(panel("mine"), panel("snip"), 3, none, none)) == "no answer"
+    without = Comparison(panel("mine"), panel("snip"), 3, none, none)
+    assert verdict(without) == "no answer"
+    assert "no answer: fewer than 10 networks, or equal scores" in " ".join(shown(board(without)).split())
     (record,) = as_records([board(row, census=True)])
     assert record["tau_difference"] == 0.1
     assert record["tau_low"] is None
@@ -89,8 +101,8 @@ def test_a_census_has_no_interval_and_the_sign_decides() -> None:
 def test_the_figure_is_the_same_every_time() -> None:
     pytest.importorskip("matplotlib")
     found = [board(pair("params", 0.2, 0.01), pair("snip", 0.01, 0.8)), board(pair("params", -0.2, 0.01))]
-    svg = draw(found, "mine")
-    assert svg == draw(found, "mine")
+    svg = draw(found)
+    assert svg == draw(found)
     assert svg.count("less params") == 2
     assert "right of 0, mine ranks better" in svg
 

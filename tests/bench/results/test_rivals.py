@@ -132,11 +132,12 @@ def test_the_lowest_tau_is_that_of_the_worst_board_of_each_proxy(spaces: Store) 
     # The resamples of each board are in an order of their own, so that boards are independent of each other.
     orders = [1 + np.random.RandomState(int(each.board.id, 16)).permutation(50) for each in found]
     first, second = (
-        {name: tau[order] for name, tau in each.tau.items()} for each, order in zip(found, orders, strict=True)
+        {name: np.stack(tau)[:, order] for name, tau in each.tau.items()}
+        for each, order in zip(found, orders, strict=True)
     )
     drawn = {name: np.minimum(first[name], second[name]) for name in first}
     assert lowest(found[::-1]) == rows
-    low, high = np.nanquantile(drawn["naswot"] - drawn["params"], [0.025, 0.975])
+    low, high = np.nanquantile(drawn["params"][0] - drawn["params"][1], [0.025, 0.975])
     assert (rows[1].tau.low, rows[1].tau.high) == (pytest.approx(low), pytest.approx(high))
 
 
@@ -169,7 +170,8 @@ def test_the_interval_of_the_lowest_tau_covers_the_truth(spaces: Store) -> None:
                 scores = both[place] * accuracy + np.sqrt(1 - both[place] ** 2) * noise
                 own = correlate_seeds(scores[:, None], accuracy, weights)
                 tau[name] = np.concatenate([own.tau, own.drawn_tau[0]])
-            found.append(Against(example[place], census=False, comparisons=(), tau=tau))
+            pair = {"other": (tau["mine"], tau["other"])}
+            found.append(Against(example[place], "mine", census=False, comparisons=(), tau=pair))
         (row,) = lowest(found)
         covered += row.tau.low <= truth <= row.tau.high
     assert 0.9 <= covered / 200 <= 0.99
@@ -183,3 +185,29 @@ def test_a_leaderboard_is_compared_as_the_results_it_was_made_of(store: Store, t
     assert [each.board.id for each in there] == [each.board.id for each in here]
     for mine, theirs in zip(here, there, strict=True):
         assert [c.flat() for c in mine.comparisons] == [c.flat() for c in theirs.comparisons]
+
+
+def test_all_numbers_of_a_pair_are_of_the_networks_that_both_scored(tmp_path: Path) -> None:
+    study(tmp_path, proxies=["naswot", "l2_norm"], sample=20, sample_of={"naswot": 12})
+    study(tmp_path, proxies=["naswot", "l2_norm"], sample=20, sample_seed=1, sample_of={"naswot": 14})
+    found = compared(Store(tmp_path), "l2_norm", ["naswot", "params"])
+    for each in found:
+        short, whole = each.comparisons
+        assert (short.n, whole.n) == (each.board.recipe.sample_of["naswot"], 20)
+        assert each.tau["naswot"][0][0] == short.tau.first != whole.tau.first == each.tau["params"][0][0]
+    for place, row in enumerate(lowest(found)):
+        assert row.tau.first == min(each.comparisons[place].tau.first for each in found)
+
+
+def test_fewer_than_ten_networks_have_no_answer(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        study(tmp_path, proxies=["naswot", "l2_norm"], sample=12, sample_seed=seed, sample_of={"naswot": 9})
+    found = compared(Store(tmp_path), "l2_norm", ["naswot", "params"])
+    for each in found:
+        short, whole = each.comparisons
+        assert (short.n, whole.n) == (9, 12)
+        assert np.isnan([short.tau.first, short.tau.difference, short.tau.p_holm, short.rho.second]).all()
+        assert not np.isnan(whole.tau.difference)
+    first, second = lowest(found)
+    assert np.isnan(first.tau.difference)
+    assert not np.isnan(second.tau.difference)

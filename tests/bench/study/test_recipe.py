@@ -19,8 +19,9 @@ from zcbench.bench.scoring.runner import run
 from zcbench.bench.scoring.store import Store
 from zcbench.bench.study.config import StudyConfig
 from zcbench.bench.study.recipe import from_document
-from zcbench.bench.study.resolve import Study, resolve
-from zcbench.errors import IncompleteError
+from zcbench.bench.study.resolve import Study, named, resolve
+from zcbench.errors import ConfigError, IncompleteError
+from zcbench.proxies import AGGREGATES, PROXIES
 
 #: Aggregates read naswot and jacob_cov; naswot scores the first 12 of 20 networks alone, and az_trainability 14.
 CONFIG = StudyConfig(
@@ -110,7 +111,10 @@ def test_a_part_of_a_recipe_keeps_the_networks_of_every_proxy(study: Study) -> N
     chosen = study.recipe.architectures[10:16]
     part = study.recipe.part(chosen)
     assert part.sample_of == {"naswot": 2, "az_trainability": 4}
-    assert study.part(chosen).recipe == part
+    few = study.part(chosen).recipe
+    assert (few.accuracies, few.sample_of) == (part.accuracies, part.sample_of)
+    last = study.part(study.recipe.architectures[14:]).recipe
+    assert {"naswot", "az_trainability"}.isdisjoint({*last.versions, *(item.proxy for item in last.items())})
     assert set(part.keys()) == {key for key in list(study.recipe.keys()) if key[1] in chosen}
 
 
@@ -175,10 +179,18 @@ def test_a_space_that_a_proxy_scores_in_part_is_no_census() -> None:
     assert (few.resamples, few.sample_of) == (1000, {"naswot": 50})
 
 
+def test_with_no_networks_all_is_without_a_proxy_and_the_aggregates_that_read_it() -> None:
+    most = named(dataclasses.replace(CONFIG, proxies="all", sample_of={"snip": 0, "hnas": 3}))
+    assert {*PROXIES, *AGGREGATES} - {*most} == {"snip", "vote"}
+    for name in ("snip", "vote"):
+        with pytest.raises(ConfigError, match=f"expected 1 or more networks for snip, which {name} is or reads, got 0"):
+            named(dataclasses.replace(CONFIG, proxies=["params", name], sample_of={"snip": 0}))
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("naswot=0", "sample_of: expected 1 or more networks for naswot, got 0"),
+        ("naswot=-1", "sample_of: expected 0 or more networks for naswot, got -1"),
         ("nawot=3", "unknown proxy 'nawot': did you mean naswot"),
         ("az_nas=3", "sample_of: expected proxies, got the aggregate az_nas: name its members"),
         ("naswot=few", "sample_of: expected names with values, got few"),
