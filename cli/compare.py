@@ -47,6 +47,8 @@ def main(parsed: Sequence[Namespace]) -> int:
     if figure and (figure.suffix != ".svg" or not figure.absolute().parent.is_dir()):
         raise ConfigError(f"figure: expected a name that ends in .svg, in a folder that exists, got {figure}")
     folder = Path(given.results)
+    if folder.is_file():
+        raise ResultsError(f"results: expected the folder of results or of a leaderboard, got the file {folder}")
     if not folder.is_dir():
         raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
     load(listed(given.include))

@@ -76,7 +76,8 @@ def _kind(hint: Any) -> str:
         *others, last = map(str, get_args(hint))
         return f"{', '.join(others)} or {last}" if others else last
     if get_origin(hint) is dict:
-        return _KINDS[dict]
+        inner = _KINDS.get(get_args(hint)[1])
+        return f"names with {inner}s" if inner else _KINDS[dict]
     if get_origin(hint) is list:
         inner = _KINDS.get(get_args(hint)[0])
         return f"a list of {inner}s" if inner else "a list of settings by name"

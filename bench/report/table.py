@@ -58,7 +58,11 @@ def terminal(rankings: Sequence[Ranking], label: str) -> Table:
         f"τ top: among the top 10 % by accuracy | by score, {_MISSING} if these are too few\n"
         f"ms: milliseconds for one network if nothing else is computed, on {first.device}"
         + "".join(f"\n{pool}" for pool in pools)
-        + "".join(f"\nof {count:,} networks: {', '.join(few[count])}" for count in sorted(few) if count < most)
+        + "".join(
+            f"\nof {count:,} network{'s' * (count > 1)}: {', '.join(few[count])}"
+            for count in sorted(few)
+            if count < most
+        )
         + "\nof networks that are one function, one was scored" * ("representatives" in first.protocol)
         + "\na census of the space: nothing is left to sample, so there are no intervals" * first.census,
         box=box.SIMPLE_HEAD,

@@ -20,7 +20,7 @@ from ..study.recipe import Recipe
 from .board import Board
 from .pairs import Comparison, compared, families, paired
 from .panel import Measured, of_recipe
-from .published.sources import boards_of, rows_of
+from .published.sources import boards_of, is_leaderboard, rows_of
 from .ranking import with_aggregates
 from .standing import BASELINES, baseline
 
@@ -104,7 +104,7 @@ def against(folder: Path, first: str, others: Sequence[str], boards: Sequence[Bo
     _check(first, others)
     for name in (first, *others):
         if name not in (known := {known for board in boards for known in _names(board)}):
-            if name in PROXIES or name in AGGREGATES:
+            if (name in PROXIES or name in AGGREGATES) and not is_leaderboard(folder):
                 raise UnknownNameError(
                     f"{name} has no scores in {folder}: score it first: zcbench run --proxies {name}, with "
                     "--include if it is your own"

@@ -66,6 +66,8 @@ def test_a_published_board_is_compared_without_a_run(capsys: pytest.CaptureFixtu
     table = pd.read_csv(board / "leaderboard.csv").query("space == 'nb301'").set_index("proxy")
     assert record["tau_first"] == pytest.approx(table.loc["meco", "tau"])
     assert record["tau_second"] == pytest.approx(table.loc["synflow", "tau"])
+    assert main(["compare", "meco", "--results", str(board / "boards.json")]) == 2
+    assert "expected the folder of results or of a leaderboard, got the file" in capsys.readouterr().err
     assert main([*command[:3], "synflowy", *command[4:]]) == 2
     assert "did you mean synflow" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....atomic import write_atomically
-from ....errors import ResultsError, in_words
+from ....errors import ResultsError, in_words, kind_of
 from ...scoring.parts import COLUMNS, KEY
 from ...scoring.questions import rows_in
 from ...scoring.store import Store
@@ -41,7 +41,7 @@ def boards_of(folder: Path) -> list[Board]:
     Raises:
         ResultsError: As for `read`.
     """
-    return published(folder) if (folder / BOARDS).exists() else boards(folder)
+    return published(folder) if is_leaderboard(folder) else boards(folder)
 
 
 def rows_of(folder: Path, recipe: Recipe) -> pd.DataFrame:
@@ -50,7 +50,12 @@ def rows_of(folder: Path, recipe: Recipe) -> pd.DataFrame:
     Raises:
         ResultsError: As for `read`.
     """
-    return rows_in(folder / SCORES, recipe) if (folder / BOARDS).exists() else Store(folder).rows(recipe)
+    return rows_in(folder / SCORES, recipe) if is_leaderboard(folder) else Store(folder).rows(recipe)
+
+
+def is_leaderboard(folder: Path) -> bool:
+    """Return whether a folder is that of a leaderboard; otherwise it is read as a results folder."""
+    return (folder / BOARDS).exists()
 
 
 def read_leaderboard(folder: Path) -> list[Source]:
@@ -78,7 +83,8 @@ def published(folder: Path) -> list[Board]:
             f"expected a leaderboard in {folder}, got none or a damaged one ({in_words(error)}): make it again"
         ) from None
     if not isinstance(documents, list) or not documents:
-        raise ResultsError(f"leaderboard {folder / BOARDS}: expected a list of boards: make it again")
+        got = "an empty list" if documents == [] else kind_of(documents)
+        raise ResultsError(f"leaderboard {folder / BOARDS}: expected a list of boards, got {got}: make it again")
     if missing := [name for name in COLUMNS if name not in rows]:
         raise ResultsError(f"leaderboard {folder / SCORES} has no column {missing[0]}: make it again")
     if repeated := int(rows.duplicated(list(KEY)).sum()):

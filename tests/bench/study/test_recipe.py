@@ -193,7 +193,7 @@ def test_with_no_networks_all_is_without_a_proxy_and_the_aggregates_that_read_it
         ("naswot=-1", "sample_of: expected 0 or more networks for naswot, got -1"),
         ("nawot=3", "unknown proxy 'nawot': did you mean naswot"),
         ("az_nas=3", "sample_of: expected proxies, got the aggregate az_nas: name its members"),
-        ("naswot=few", "sample_of: expected names with values, got few"),
+        ("naswot=few", "sample_of: expected names with whole numbers, got few"),
     ],
 )
 def test_wrong_numbers_are_one_line(given: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
