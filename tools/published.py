@@ -48,7 +48,10 @@ _COMMAND = """\
 
 
 class Line(NamedTuple):
-    """One proxy: coefficients of the board, of others, and of both on the same networks; NaN where there is none."""
+    """One proxy: coefficients of the board, of others, and of both on the same networks; NaN where there is none.
+
+    `networks` are those of the others, and `scored` those of the board that the proxy was asked to score.
+    """
 
     proxy: str
     kind: str
@@ -62,6 +65,7 @@ class Line(NamedTuple):
     agreement: float
     common: int
     source: str
+    scored: int
 
     @property
     def inside(self) -> bool:
@@ -120,6 +124,7 @@ def lines(board: Source, table: pd.DataFrame, stored: pd.DataFrame) -> Iterator[
             agreement,
             common,
             of.source,
+            row["networks"],
         )
 
 
@@ -146,7 +151,7 @@ def page(found: list[Line], networks: int) -> str:
     body = [
         f"| `{x.proxy}` | {'τ' if x.kind == 'tau' else 'ρ'} | {_number(x.ours)} [{_number(x.low)} {_number(x.high)}] "
         f"| {_number(x.published)} | {_number(x.theirs_here)} | {_number(x.ours_here)} | {_number(x.agreement)} "
-        f"| {x.reason} |"
+        f"| {x.reason}{f', on {x.scored} networks' if x.scored < networks else ''} |"
         for x in found
     ]
     outside = sum(not x.inside for x in found)

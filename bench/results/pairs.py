@@ -27,6 +27,7 @@ class Comparison:
     """By how much one panel ranks better than another panel, on the networks and seeds that both scored.
 
     Coefficients are positive where a proxy ranks as it claims, so a positive difference means that the first is better.
+    With fewer than `FEWEST` networks, they are NaN.
 
     Attributes:
         n: Number of networks that both scored with a common seed.

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import ConfigError, UnknownNameError, unknown_name
+from ...progress import Progress
 from ...proxies import AGGREGATES, PROXIES
 from ..stats.coefficients import mean_over_seeds
 from ..stats.ranks import Vector
@@ -116,7 +117,12 @@ def against(folder: Path, first: str, others: Sequence[str], boards: Sequence[Bo
             f"results: no board has all of {', '.join((first, *others))}: score them on the same networks, with one "
             "zcbench run"
         )
-    return [_on(board, folder, first, others) for board in ours]
+    with Progress("comparing on boards", len(ours), shown=len(ours) > 1) as progress:
+        found = []
+        for board in ours:
+            found.append(_on(board, folder, first, others))
+            progress.advance(1)
+    return found
 
 
 def lowest(found: Sequence[Against]) -> list[Lowest]:
