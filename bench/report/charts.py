@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from ..results.panel import Panel, Sample
 from ..results.ranking import CUTS
@@ -68,8 +67,9 @@ def _scores(panel: Panel, drawn: Sequence[int]) -> dict[str, Any]:
     scores: Vector = panel.scores[drawn, 0]
     finite = np.isfinite(scores)
     ranks = np.full(len(scores), np.nan)
-    ranks[finite] = rankdata(-panel.sign * scores[finite], method="min")
-    ticks = np.quantile(panel.sign * scores[finite], TICKS) * panel.sign if finite.any() else np.zeros(0)
+    known = panel.sign * scores[finite]
+    ranks[finite] = 1 + len(known) - np.searchsorted(np.sort(known), known, side="right")
+    ticks = np.quantile(known, TICKS) * panel.sign if finite.any() else np.zeros(0)
     return {
         "ranks": [int(rank) if np.isfinite(rank) else None for rank in ranks.tolist()],
         "ticks": [_short(tick) for tick in ticks.tolist()],

@@ -217,7 +217,8 @@ def _axis(correlations: Iterable[Correlation]) -> tuple[float, float]:
 def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] | None:
     """Return the best proxy over all boards beside the better of params and MACs; None if no proxy is on all boards.
 
-    `untuned` is the best proxy that was not tuned on these networks, if the best one was, or None.
+    `equal` are other proxies with the mean rank of the best. `untuned` is the best proxy that was not tuned on these
+    networks, if the best one was, or None.
     """
     ranked = [overall for overall in made.overall if math.isfinite(overall.mean_rank)]
     proper = [overall for overall in ranked if overall.proxy not in BASELINES]
@@ -227,6 +228,7 @@ def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] 
     ahead = [overall for overall in proper if overall.mean_rank < size[0].mean_rank]
     return {
         "best": proper[0],
+        "equal": [of.proxy for of in proper[1:] if of.mean_rank == proper[0].mean_rank],
         "untuned": next((o for o in proper if o.proxy not in tuned), None) if proper[0].proxy in tuned else None,
         "size": size[0],
         "ahead": len(ahead),

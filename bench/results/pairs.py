@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..stats.agreement import every_two
 from ..stats.coefficients import mean_over_seeds, over_seeds, rho_and_tau
 from ..stats.ranks import Matrix, Vector
 from ..stats.significance import Difference, differences
@@ -182,10 +183,34 @@ def agree(columns: Iterable[tuple[Vector, Vector]], sign: int = 1) -> tuple[int,
 
 
 def between_proxies(sample: Sample, panels: Sequence[Panel]) -> Iterator[Agreed]:
-    """Yield the agreement of every two panels, seed by seed."""
-    for a, b in combinations(panels, 2):
-        n, rho, tau = agree(_columns(a, b), a.sign * b.sign)
-        yield Agreed("proxies", "", None, sample.label(a), sample.label(b), n, rho, tau)
+    """Yield the agreement of every two panels: means over the seeds that both have."""
+    seeds = sorted({seed for panel in panels for seed in panel.seeds})
+    if not seeds:
+        return
+    found = np.stack([_every_two(panels, seed) for seed in seeds])
+    fewest = np.nan_to_num(np.fmin.reduce(found[:, 0]))
+    rhos, taus = mean_over_seeds(found[:, 1]), mean_over_seeds(found[:, 2])
+    for (i, a), (j, b) in combinations(enumerate(panels), 2):
+        rho, tau = (a.sign * b.sign * float(of[i, j]) for of in (rhos, taus))
+        yield Agreed("proxies", "", None, sample.label(a), sample.label(b), int(fewest[i, j]), rho, tau)
+
+
+def _every_two(panels: Sequence[Panel], seed: int) -> NDArray[np.float64]:
+    """Return common networks, rho and tau of every two panels `(3, k, k)`, NaN for a panel without the seed."""
+    columns = {i: panel.scores[:, panel.seeds.index(seed)] for i, panel in enumerate(panels) if seed in panel.seeds}
+    groups: dict[bytes, list[int]] = {}  # of the panels that have scores of the same networks
+    for i, column in columns.items():
+        groups.setdefault(np.isfinite(column).tobytes(), []).append(i)
+    found = np.full((3, len(panels), len(panels)), np.nan)
+    for first, second in combinations_with_replacement(groups.values(), 2):
+        both = np.isfinite(columns[first[0]]) & np.isfinite(columns[second[0]])
+        own = list(dict.fromkeys((*first, *second)))
+        rho, tau = every_two(np.column_stack([columns[i][both] for i in own]))
+        one, other = ([own.index(i) for i in group] for group in (first, second))
+        for values, of in zip(found, (np.full(rho.shape, both.sum()), rho, tau), strict=True):
+            values[np.ix_(first, second)] = of[np.ix_(one, other)]
+            values[np.ix_(second, first)] = of[np.ix_(other, one)]
+    return found
 
 
 def between_seeds(panel: Panel) -> Iterator[Agreed]:

@@ -128,7 +128,7 @@ def of_recipe(recipe: Recipe, rows: pd.DataFrame) -> Sample:
     panels = []
     for proxy, batch_size, group in by_panel(rows):
         table = group.pivot(index="architecture", columns="seed", values="value")
-        asked = np.isin(recipe.architectures, table.index)[known]
+        asked = pd.Index(recipe.architectures).isin(table.index)[known]
         scores = table.reindex(recipe.architectures).to_numpy(dtype=np.float64)[known]
         panels.append(
             Panel(

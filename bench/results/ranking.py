@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from ...errors import IncompleteError
 from ..scoring.parts import KEY
 from ..scoring.store import Store
 from ..stats.coefficients import over_seeds, pearson, tied, weighted_kendall
-from ..stats.conditional import Conditional, among, given, representatives, within
+from ..stats.conditional import Conditional, Rest, among, given, representatives, within
 from ..stats.correlation import Correlation, correlate
 from ..stats.ranks import Matrix
 from ..stats.top import FEWEST, Tops, choose, tops
@@ -218,7 +219,11 @@ class Detail:
 
 
 def detail(
-    measured: Measured, sample: Sample, sizes: Mapping[str, NDArray[np.float64]], overall: Correlation
+    measured: Measured,
+    sample: Sample,
+    sizes: Mapping[str, NDArray[np.float64]],
+    overall: Correlation,
+    rests: defaultdict[str, Rest],
 ) -> Detail:
     """Return the details of one panel.
 
@@ -227,6 +232,7 @@ def detail(
         sample: Sample of the panel.
         sizes: `params`, `macs`, and what else the space knows of the networks of the sample, each `(n,)`.
         overall: Coefficients without a condition.
+        rests: What size alone says of the accuracies, which all panels of a sample share.
     """
     truth, weights, up = sample.truth, sample.weights, measured.panel.higher_is_better
     scores = _distinct(measured.panel.scores)
@@ -236,7 +242,7 @@ def detail(
         lambda x, y: (pearson(x, y), weighted_kendall(x, y, higher_is_better=up), tied(x)), scores, truth
     )
     conditional = {
-        f"given_{name}": given(scores, truth, sizes[name], weights, overall, seeds=measured)
+        f"given_{name}": given(scores, truth, sizes[name], weights, overall, seeds=measured, rest=rests[name])
         for name in ("params", "macs")
     }
     if "convolutions" in sizes:

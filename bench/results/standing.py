@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..stats.ceiling import Ceiling, ceiling
+from ..stats.conditional import Rest
 from ..stats.places import Place, places
 from .ablation import Ablation, ablate
 from .board import Board
@@ -60,8 +62,10 @@ def stand(board: Board, rows: pd.DataFrame) -> Standing:
     trained = np.isfinite(recipe.values)
     sizes = {name: values[trained] for name, values in board.sizes.items()}
 
+    rests: defaultdict[str, Rest] = defaultdict(dict)
+
     def of(ranking: Ranking) -> Detail:
-        return detail(measured[ranking.proxy, ranking.batch_size], sample, sizes, ranking.correlation)
+        return detail(measured[ranking.proxy, ranking.batch_size], sample, sizes, ranking.correlation, rests)
 
     groups = families(sample)
     comparisons = [(name, row) for name, group in groups for row in compare(group, sample.truth, sample.weights)]

@@ -132,8 +132,12 @@ def _grade(inner: Small | None, weights: Small, outside: Small) -> Small:
 
 def _untied(side: Buckets, weights: Small) -> Vector:
     """Return twice the number of pairs whose values differ, per resample."""
-    totals = side.totals(weights)
-    result: Vector = weights.sum(0, dtype=np.float64) ** 2 - _dot(totals, totals)
+    result: Vector = weights.sum(0, dtype=np.float64) ** 2 - _dot(weights, weights)
+    rows, starts = side.tied()
+    if len(rows):
+        own = weights[rows]
+        totals = np.add.reduceat(own, starts, axis=0)
+        result -= _dot(totals, totals) - _dot(own, own)
     return result
 
 

@@ -18,6 +18,8 @@ from .coefficients import finite_columns, mean_over_seeds, rho_and_tau
 from .correlation import Coefficients, Correlation, SeedCorrelations
 from .ranks import Matrix, Small, Vector
 
+#: Rho and tau of accuracies and a covariate, and those of every resample, by the networks that they are over.
+Rest = dict[bytes, tuple[Vector, Matrix]]
 #: A variance below this share of the whole variance is round-off.
 _ROUND_OFF = 1e-12
 
@@ -46,6 +48,7 @@ def given(
     overall: Correlation,
     *,
     seeds: SeedCorrelations | None = None,
+    rest: Rest | None = None,
 ) -> Conditional:
     r"""Return partial coefficients: the correlation of scores and accuracies that the covariate does not explain.
 
@@ -62,6 +65,7 @@ def given(
         weights: `(resamples, n)`; without resamples there are no intervals, and no change of sign is found.
         overall: Coefficients without the condition.
         seeds: Result of `correlate_seeds` for these scores, if it is known already.
+        rest: Coefficients of accuracies and covariate by networks, to be shared by calls for other scores.
 
     Raises:
         ValueError: Shapes do not fit, or an accuracy is not finite.
@@ -71,7 +75,7 @@ def given(
     known = np.isfinite(covariate)
     small = by_network(weights, len(truth))[known]
     scores, truth, covariate = scores[known], truth[known], covariate[known]
-    rest: dict[bytes, tuple[Vector, Matrix]] = {}  # shared by the seeds that have finite scores of the same networks
+    rest = {} if rest is None else rest
     held, drawn = [], []
     for seed, (x, y, keep) in enumerate(finite_columns(scores, truth)):
         z, w = covariate[keep], small[keep]

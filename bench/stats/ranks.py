@@ -77,11 +77,11 @@ class Buckets:
         ranks = self.ranks[rows]
         return signs(ranks, ranks, buffer) if ranks[0] != ranks[-1] else None
 
-    def totals(self, weights: Small) -> Small:
-        """Return the weight of each rank `(ranks, resamples)`, given the weight of each value `(n, resamples)`."""
-        if len(self.counts) == len(weights):
-            return weights
-        return np.add.reduceat(weights[self._order], self._starts, axis=0)
+    def tied(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the positions of values that others equal, in ascending order, and where each group of them starts."""
+        shared = self.counts > 1
+        groups = self.counts[shared]
+        return self._order[np.repeat(shared, self.counts)], groups.cumsum() - groups
 
 
 def concordance(scores: Vector, truth: Vector) -> Vector:

@@ -55,9 +55,14 @@ def among_top(leading: Vector, scores: Vector, truth: Vector, weights: Small, sh
         share: Share of the networks.
     """
     tops = sizes_of(weights.sum(0, dtype=np.float64), share)
-    shares, _ = inside(leading, tops, weights)
-    rows = np.flatnonzero(shares.any(1))
-    found = bootstrap(scores[rows], truth[rows], shares[rows])
+    order = np.argsort(-leading, kind="stable")
+    highest = order[: 2 * size(len(order), share)]
+    while len(highest) < len(order) and (weights[highest].sum(0, dtype=np.float64) < tops).any():
+        highest = order[: 2 * len(highest)]
+    rows = np.flatnonzero(leading >= leading[highest[-1]]) if len(highest) else highest  # equals of the last one too
+    shares, _ = inside(leading[rows], tops, weights[rows])
+    used = shares.any(1)
+    found = bootstrap(scores[rows[used]], truth[rows[used]], shares[used])
     return np.where(tops >= FEWEST, found, np.nan)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ...engine import Workers
+from ...proxies.aggregate import ranks
 from ..data.bank import Handle
 from ..data.layers import COLUMNS
 from ..language.layers import Networks, Value, Vector, scores, vocabulary
@@ -47,7 +47,7 @@ class LayerProblem(NetworkProblem):
     def behaviour(self, program: Program) -> bytes:
         """Return the ranks of the networks of every pool, as bytes; programs that rank alike count as one."""
         found = self.scores([program], range(len(self.handles)))[0]
-        return b"".join(rankdata(part).tobytes() for part in np.split(found, self.starts[1:-1]))
+        return b"".join(ranks(part).tobytes() for part in np.split(found, self.starts[1:-1]))
 
     @functools.cache  # noqa: B019  one problem lives as long as a search
     def beside(self, ground: int, chosen: tuple[int, ...]) -> Beside:

@@ -9,9 +9,9 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from scipy.stats import rankdata
 
 from ...bench.stats.coefficients import kendall
+from ...proxies.aggregate import ranks
 from ..language.programs import Program
 from .fitness import Vector
 from .pools import Scale, Table
@@ -44,7 +44,7 @@ def weighted_sum(tables: Sequence[Table], scale: Scale, members: int = 0) -> Pro
     columns = [np.column_stack([table.values(scale)[name] for name in names]) for table in tables]
     spread = np.mean([values.std(0) for values in columns], axis=0)
     z = [_standard(values) for values in columns]
-    x, r = np.concatenate(z), np.concatenate([_standard(rankdata(table.truth)) for table in tables])
+    x, r = np.concatenate(z), np.concatenate([_standard(ranks(table.truth)) for table in tables])
 
     def weights(chosen: Sequence[int]) -> Vector:
         penalty = np.sqrt(PENALTY * len(r)) * np.eye(len(chosen))

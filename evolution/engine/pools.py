@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ...bench.results.ranking import with_aggregates
 from ...bench.stats.bootstrap import interval
@@ -23,6 +22,7 @@ from ...bench.stats.top import FEWEST
 from ...bench.stats.top import top as most_accurate
 from ...bench.study.recipe import Recipe
 from ...errors import ConfigError
+from ...proxies.aggregate import ranks
 from ..language.primitives import TRANSFORM, Kind, Primitive
 from ..language.programs import Program, Vocabulary
 from .fitness import NOTHING, Objective, Vector, coefficient
@@ -115,7 +115,7 @@ def scaled(columns: NDArray[np.float64], scale: Scale) -> Vector:
     are used without a logarithm.
     """
     if scale == "ranks":
-        return np.asarray(rankdata(columns, axis=0).mean(1) / len(columns))
+        return np.asarray(np.column_stack([ranks(column) for column in columns.T]).mean(1) / len(columns))
     return np.asarray((np.log(columns) if (columns > 0).all() else columns).mean(1))
 
 
@@ -192,7 +192,7 @@ class PoolProblem:
 
     def behaviour(self, program: Program) -> bytes:
         """Return the ranks of the networks of every pool, as bytes; programs that rank alike count as one."""
-        return b"".join(rankdata(scores).tobytes() for scores in self.scores(program))
+        return b"".join(ranks(scores).tobytes() for scores in self.scores(program))
 
     def draw(self, rng: random.Random) -> None:
         """Draw nothing, because programs are measured on all networks."""

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from zcbench.errors import ConfigError, UnknownNameError
 from zcbench.proxies import AGGREGATES, PROXIES
-from zcbench.proxies.aggregate import only_proxies, pool_id, split
+from zcbench.proxies.aggregate import only_proxies, pool_id, ranks, split
 
 Scores = dict[str, NDArray[np.float64]]
 RANKED = [name for name, card in AGGREGATES.items() if card.over == "ranks"]
@@ -23,6 +24,14 @@ def drawn(name: str, networks: int = 7) -> Scores:
 def rank(values: NDArray[np.float64], i: int) -> float:
     """Return the mean rank of a value among its ties, 1 for the lowest."""
     return float(1 + sum(v < values[i] for v in values) + (sum(v == values[i] for v in values) - 1) / 2)
+
+
+def test_ranks_are_those_of_scipy() -> None:
+    random = np.random.RandomState(0)
+    for values in (random.normal(size=50), random.randint(9, size=50) / 3.0, np.asarray([np.inf, 0.0, -0.0, -np.inf])):
+        assert np.array_equal(ranks(values), rankdata(values))
+    assert np.isnan(ranks(np.asarray([1.0, np.nan, 2.0]))).all()
+    assert not len(ranks(np.zeros(0)))
 
 
 @pytest.mark.parametrize("name", ["az_nas", "vkdnw_agg"])

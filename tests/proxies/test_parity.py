@@ -16,14 +16,13 @@ PUBLIC = [
     "n01_all_conv3x3",
     "n02_all_skip",
     "n04_best_cifar10",
-    "n04_best_cifar10_N5",
     "n08_unreachable_output",
     "n09_convfree_mixed",
     "n11_random",
     "n11_random_N5",
 ]
-SLOW = {"n01_all_conv3x3", "n04_best_cifar10"}
-DEEP = {"n04_best_cifar10_N5", "n11_random_N5"}
+#: Networks that are compared with 16 images alone; `python -m zcbench.tools.parity` compares all with all of them.
+LARGE = {"n01_all_conv3x3", "n04_best_cifar10", "n11_random_N5"}
 # There are no values of the authors' code for these; test_formulas*.py and test_equivalences.py have their formulas.
 WITHOUT_REFERENCE = {
     "accuracy_at_init",
@@ -71,10 +70,7 @@ def failures(comparisons: list[Comparison]) -> list[str]:
 
 def left_out(net: str) -> list[tuple[str, str]]:
     """Proxies and images that take long and say nothing that others do not."""
-    if net in DEEP:  # six networks of one cell per stage are compared with 64 images, these with 16
-        return [(proxy, "cifar10_64") for proxy in PROXIES]
-    # 64 backward passes of 64 images take up to a minute.
-    return [("ntk_condition", "cifar10_64")] if net in SLOW else []
+    return [(proxy, "cifar10_64") for proxy in PROXIES] if net in LARGE else []
 
 
 def test_inputs_are_the_ones_the_values_were_made_with() -> None:

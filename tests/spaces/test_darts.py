@@ -56,7 +56,7 @@ def test_params_are_those_of_naslib(naslib: list[dict[str, str]]) -> None:
 def test_synflow_orders_networks_as_naslib_does(naslib: list[dict[str, str]]) -> None:
     # 200 networks, the first of a fixed shuffle: Spearman .9999; NASLib's initialisation has another seed.
     space, ours, theirs = NasBench301(), [], []
-    for place in np.random.RandomState(0).permutation(len(naslib))[:15]:
+    for place in np.random.RandomState(0).permutation(len(naslib))[:8]:
         row = naslib[int(place)]
         probe = Probe(space.build(row["genotype"], CIFAR10, seed=0), torch.zeros(1, *CIFAR10.shape))
         ours.append(PROXIES["synflow"](probe))

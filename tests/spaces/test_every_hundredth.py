@@ -1,4 +1,4 @@
-"""Every hundredth network of every space, a hundred at most, built for real: sizes, a pass forward and one back."""
+"""Every hundredth network of every space, fifty at most, built for real: sizes, a pass forward and one back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDE = {32: 8, 16: 8, 224: 64, 256: 64, 64: 32}
 def test_every_hundredth_network(name: str) -> None:
     space = SPACES[name](None)
     try:
-        indices = range(0, space.size, max(100, space.size // 100))
+        indices = range(0, space.size, max(100, space.size // 50))
     except AbsentFileError as error:
         pytest.skip(str(error))
     task = TASKS[next(iter(space.truths), "cifar10")]

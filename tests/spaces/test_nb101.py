@@ -262,7 +262,7 @@ def test_params_are_those_of_the_file(space: NasBench101, official: list[Row]) -
         if space.params(architecture, CIFAR10) != int(row["trainable_parameters"]):
             moved.append(row)
     assert len(moved) == 661
-    for row in moved:
+    for row in moved[::5]:  # of all 661 in this test without the step
         sizes = {space.params(text(*order), CIFAR10) for order in orders(*spec(row))}
         assert int(row["trainable_parameters"]) in sizes, row["key"]
 
@@ -303,12 +303,12 @@ def test_networks_run_both_ways(space: NasBench101, index: int) -> None:
 @pytest.mark.slow
 def test_synflow_ranks_as_naslib_does(naslib: list[Row]) -> None:
     # Over the first 200 of the 292 networks: Spearman 0.9998, largest difference of logarithms 0.17 (this test
-    # with 200 for 20; NASLib stores the logarithm, and its initialisations are others).
+    # with 200 for 10; NASLib stores the logarithm, and its initialisations are others).
     ours = []
-    for row in naslib[:20]:
+    for row in naslib[:10]:
         network = SPACE.build(text(*spec(row)), CIFAR10, 0)
         ours.append(np.log(PROXIES["synflow"](Probe(network, torch.zeros(1, 3, 32, 32)))))
-    theirs = [float(row["synflow"]) for row in naslib[:20]]
+    theirs = [float(row["synflow"]) for row in naslib[:10]]
     assert spearman(np.array(ours), np.array(theirs)) > 0.99
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=0.2)
 

@@ -11,6 +11,7 @@ from zcbench.bench.report.numbers import number
 from zcbench.bench.report.page import claimed, environment, page
 from zcbench.bench.results.overview import Leaderboard, overview
 from zcbench.bench.results.published.changes import of_standings
+from zcbench.bench.results.standing import BASELINES
 from zcbench.bench.stats.conditional import Conditional
 
 HOSTILE = """"><script>alert('x')</script>&"""
@@ -121,6 +122,15 @@ def test_the_best_that_was_tuned_here_is_named_as_such(
     assert "It was tuned on networks of these boards; of the proxies that were not, <b>" in made
     assert 'title="chosen on NAS-Bench-201"' in made
     assert "It was tuned" not in page(Leaderboard(leaderboard.standings, leaderboard.overall[1:], [], [], []), {})
+
+
+def test_proxies_that_share_the_best_mean_rank_are_all_named(leaderboard: Leaderboard) -> None:
+    first, *others = leaderboard.overall
+    other = next(of for of in others if of.proxy not in BASELINES)
+    equal = [first, *(dataclasses.replace(of, mean_rank=first.mean_rank) if of is other else of for of in others)]
+    made = page(dataclasses.replace(leaderboard, overall=equal), {})
+    assert f"<b>{first.proxy}</b> and <b>{other.proxy}</b> have the best mean rank over the boards, " in made
+    assert f"<b>{first.proxy}</b> has the best mean rank over the boards, " in page(leaderboard, {})
 
 
 def test_one_board_has_no_overview(leaderboard: Leaderboard) -> None:

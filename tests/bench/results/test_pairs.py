@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -137,6 +138,22 @@ def test_agreement_is_in_the_direction_that_proxies_claim(made: tuple[Sample, li
     down = dataclasses.replace(fair, scores=-fair.scores, higher_is_better=False)
     up, turned = (next(between_proxies(sample, [good, other])) for other in (fair, down))
     assert turned.tau == pytest.approx(up.tau)
+
+
+def test_agreement_of_every_two_is_on_the_networks_that_both_scored(made: tuple[Sample, list[Panel]]) -> None:
+    sample, (good, fair, poor) = made
+    gaps = fair.scores.copy()
+    gaps[:20, 0] = np.nan
+    gaps[10:25, 1] = np.inf
+    holed = dataclasses.replace(fair, proxy="holed", scores=gaps)
+    alone = dataclasses.replace(poor, proxy="alone", seeds=(1,), scores=poor.scores[:, 1:], higher_is_better=False)
+    other = dataclasses.replace(poor, proxy="other", seeds=(7,), scores=poor.scores[:, 1:])
+    panels = [good, holed, alone, other]
+    for a, b, found in zip(*zip(*combinations(panels, 2), strict=True), between_proxies(sample, panels), strict=True):
+        columns = [(a.scores[:, a.seeds.index(s)], b.scores[:, b.seeds.index(s)]) for s in a.seeds if s in b.seeds]
+        n, rho, tau_ = agree(columns, a.sign * b.sign)
+        assert (found.first, found.second, found.n) == (a.proxy, b.proxy, n)
+        assert np.array_equal([found.rho, found.tau], [rho, tau_], equal_nan=True)
 
 
 def test_agreement_of_nothing() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -33,7 +35,7 @@ def details(
 ) -> Detail:
     panel = Panel("p", 1, 16, tuple(range(scores.shape[1])), scores, np.ones(scores.shape, dtype=bool), up)
     sample = Sample(tuple(map(str, range(N))), truth, resamples(N, count), (panel,))
-    return detail(sample.measured[0], sample, sizes, correlate(scores, truth, sample.weights))
+    return detail(sample.measured[0], sample, sizes, correlate(scores, truth, sample.weights), defaultdict(dict))
 
 
 def test_details(made: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:

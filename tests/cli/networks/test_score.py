@@ -15,10 +15,10 @@ BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_con
 
 
 def test_score_of_a_benchmark_network(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "--arch", BEST, "--batch_size", "4", "--json"]) == 0
+    assert main(["score", "--arch", BEST, "--batch_size", "2", "--json"]) == 0
     by_text = json.loads(capsys.readouterr().out)
     few = ["--proxies", "grad_norm,synflow,naswot"]
-    assert main(["score", "--arch", "6111", "--batch_size", "4", "--json", *few]) == 0
+    assert main(["score", "--arch", "6111", "--batch_size", "2", "--json", *few]) == 0
     by_index = json.loads(capsys.readouterr().out)["scores"]
     assert len(by_index) == 3
     assert all(score["value"] in {s["value"] for s in by_text["scores"]} for score in by_index)
