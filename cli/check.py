@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -104,6 +105,9 @@ def _check_files(given: Namespace) -> None:
         if path.is_dir() or (not path.absolute().parent.is_dir() and name != "baseline"):
             what = "which is a folder" if path.is_dir() else "whose folder does not exist"
             raise ConfigError(f"{name}: expected a file in a folder that exists, got {path}, {what}")
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        if (name != "baseline" or given["update"]) and not (above.is_dir() and os.access(above, os.W_OK)):
+            raise ConfigError(f"{name}: expected a place that can be written, got {path}: {above} is no such folder")
         others = {**{k: v for k, v in written.items() if k != name}, **{k: Path(v) for k, v in read.items() if v}}
         for other, its in others.items():
             if path.resolve() == its.resolve():

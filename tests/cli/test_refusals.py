@@ -61,6 +61,10 @@ PYTHON = re.compile(r"\w(Error|Exception)\b|<class|Errno|NoneType|__init__|Parse
             "expected a file of its own, got s.yaml, which is that",
         ),
         ("check --baseline own.py --update --config check", "baseline: expected a name that ends in .json, got own.py"),
+        (
+            "check --baseline empty/b.json --update --config check",
+            "baseline: expected a place that can be written, got empty/b.json: ",
+        ),
         ("check --baseline broken.json --update --config check", "broken.json is torn or not JSON"),
         (
             "check --baseline b.json --update --junit c.xml",
