@@ -97,7 +97,8 @@ def _check_files(given: Namespace) -> None:
     """Refuse files that cannot be written, or whose content would be lost, before anything is scored for them.
 
     Raises:
-        ConfigError: A path is a folder or lies in none, is given twice, or is no JSON file for the baseline.
+        ConfigError: A path is a folder or lies in none, cannot be written, is given twice, or is no JSON file for the
+            baseline.
     """
     written = {name: Path(given[name]) for name in ("baseline", "junit", "markdown") if given[name]}
     read = {"config": given.config, **{f"include {file}": file for file in listed(given.include)}}
@@ -105,9 +106,8 @@ def _check_files(given: Namespace) -> None:
         if path.is_dir() or (not path.absolute().parent.is_dir() and name != "baseline"):
             what = "which is a folder" if path.is_dir() else "whose folder does not exist"
             raise ConfigError(f"{name}: expected a file in a folder that exists, got {path}, {what}")
-        above = next(folder for folder in path.absolute().parents if folder.exists())
-        if (name != "baseline" or given["update"]) and not (above.is_dir() and os.access(above, os.W_OK)):
-            raise ConfigError(f"{name}: expected a place that can be written, got {path}: {above} is no such folder")
+        if (name != "baseline" or given["update"]) and not _is_writable(path, replaced=name == "baseline"):
+            raise ConfigError(f"{name}: expected a file that can be written, got {path}, which cannot: choose another")
         others = {**{k: v for k, v in written.items() if k != name}, **{k: Path(v) for k, v in read.items() if v}}
         for other, its in others.items():
             if path.resolve() == its.resolve():
@@ -116,6 +116,14 @@ def _check_files(given: Namespace) -> None:
             raise ConfigError(f"{name}: expected a comparison, got --update, which makes none: leave --{name} out")
     if given["update"] and written["baseline"].suffix != ".json":
         raise ConfigError(f"baseline: expected a name that ends in .json, got {given.baseline}")
+
+
+def _is_writable(path: Path, *, replaced: bool) -> bool:
+    """Return whether a file can be written: replaced, which its folder has to allow, or else opened."""
+    if path.exists() and not replaced:
+        return os.access(path, os.W_OK)
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    return above.is_dir() and os.access(above, os.W_OK)
 
 
 def _folder(named: str | None) -> AbstractContextManager[str]:

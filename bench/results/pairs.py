@@ -204,7 +204,7 @@ def _every_two(panels: Sequence[Panel], seed: int) -> NDArray[np.float64]:
     found = np.full((3, len(panels), len(panels)), np.nan)
     for first, second in combinations_with_replacement(groups.values(), 2):
         both = np.isfinite(columns[first[0]]) & np.isfinite(columns[second[0]])
-        own = list(dict.fromkeys((*first, *second)))
+        own = sorted({*first, *second})
         rho, tau = every_two(np.column_stack([columns[i][both] for i in own]))
         one, other = ([own.index(i) for i in group] for group in (first, second))
         for values, of in zip(found, (np.full(rho.shape, both.sum()), rho, tau), strict=True):

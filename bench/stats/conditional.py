@@ -65,7 +65,8 @@ def given(
         weights: `(resamples, n)`; without resamples there are no intervals, and no change of sign is found.
         overall: Coefficients without the condition.
         seeds: Result of `correlate_seeds` for these scores, if it is known already.
-        rest: Coefficients of accuracies and covariate by networks, to be shared by calls for other scores.
+        rest: Coefficients of accuracies and covariate, which calls with other scores and the same truth, covariate and
+            weights share.
 
     Raises:
         ValueError: Shapes do not fit, or an accuracy is not finite.

@@ -60,7 +60,6 @@ class Buckets:
         self._order = np.argsort(ranks, kind="stable")
         self.ranks: Small = ranks.astype(WHOLE)
         ends = self.counts.cumsum()
-        self._starts = ends - self.counts
         # At 64 and above, the products run at full speed.
         self.room = max(64, math.isqrt(len(values)))
         starts = [0]

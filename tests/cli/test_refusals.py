@@ -63,7 +63,7 @@ PYTHON = re.compile(r"\w(Error|Exception)\b|<class|Errno|NoneType|__init__|Parse
         ("check --baseline own.py --update --config check", "baseline: expected a name that ends in .json, got own.py"),
         (
             "check --baseline empty/b.json --update --config check",
-            "baseline: expected a place that can be written, got empty/b.json: ",
+            "baseline: expected a file that can be written, got empty/b.json, which cannot",
         ),
         ("check --baseline broken.json --update --config check", "broken.json is torn or not JSON"),
         (

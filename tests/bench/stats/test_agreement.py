@@ -9,7 +9,11 @@ from zcbench.bench.stats.coefficients import kendall, spearman
 
 
 @pytest.mark.parametrize("n", [3, 10, 201])
-def test_every_two_columns_are_as_one_by_one_to_the_last_digit(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [True, False])
+def test_every_two_columns_are_as_one_by_one_to_the_last_digit(
+    n: int, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agreement, "_NETWORKS_PER_SQUARE", 0 if few else 20)
     monkeypatch.setattr(agreement, "_ROOM", 5 * n * 7)  # several blocks
     random = np.random.RandomState(n)
     columns = random.normal(size=(n, 5)) * [1, 1e-300, 1e300, -1, 1]
@@ -18,8 +22,11 @@ def test_every_two_columns_are_as_one_by_one_to_the_last_digit(n: int, monkeypat
     rho, tau = every_two(columns)
     for i in range(5):
         for j in range(5):
-            x, y = columns[:, i], columns[:, j]
-            assert np.array_equal([rho[i, j], tau[i, j]], [spearman(x, y), kendall(x, y)], equal_nan=True)
+            x = columns[:, i]
+            alone = [1.0, 1.0] if x.min() < x.max() else [np.nan, np.nan]
+            x, y = columns[:, min(i, j)], columns[:, max(i, j)]
+            expected = [spearman(x, y), kendall(x, y)] if i != j else alone
+            assert np.array_equal([rho[i, j], tau[i, j]], expected, equal_nan=True)
     assert tau[0, 3] == pytest.approx(stats.kendalltau(columns[:, 0], columns[:, 3]).statistic, rel=1e-12, nan_ok=True)
     assert rho[0, 1] == pytest.approx(stats.spearmanr(columns[:, 0], columns[:, 1]).statistic, rel=1e-9, abs=1e-12)
 
