@@ -9,7 +9,7 @@ import resource
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,7 +89,7 @@ def run(study: Study) -> None:
             macs = dict(zip(study.recipe.architectures, sizes["macs"], strict=True))
             # The most expensive networks come first, so that all workers end at the same time.
             jobs.sort(key=lambda job: (-np.nan_to_num(macs[job.members[0]]), job.index))
-            scored = _score(study, store, leases, jobs) if jobs else 0
+            scored = _score(study, store, leases, jobs, _costs(jobs, macs)) if jobs else 0
         lacking = store.missing(study.recipe, tries=sys.maxsize)
     record = {
         "started": started.isoformat(timespec="seconds"),
@@ -125,14 +125,20 @@ def _check_texts(study: Study) -> None:
             )
 
 
-def _score(study: Study, store: Store, leases: Leases, jobs: list[Job]) -> int:
+def _costs(jobs: list[Job], macs: Mapping[str, float]) -> list[float]:
+    """Return how much jobs cost in comparison with each other: a part is the same for all, as each has its layers."""
+    own = [float(np.nan_to_num(macs[job.members[0]])) for job in jobs]
+    return [cost + sum(own) / len(own) / 5 for cost in own]
+
+
+def _score(study: Study, store: Store, leases: Leases, jobs: list[Job], costs: list[float]) -> int:
     """Write the rows of all jobs as they end, and wait for those of other runs; return the number that ended here."""
     count = min(study.config.workers, len(jobs))
     limits = Limits(seconds=study.config.limit_s, mebibytes=study.config.memory_mib)
     title = f"scoring {len(jobs)} networks on {count} worker(s)"
     ended_here = 0
     with (
-        Progress(title, len(jobs)) as progress,
+        Progress(title, len(jobs), costs=costs) as progress,
         store.writer() as writer,
         workers(study, count, limits) as engine,
     ):
