@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...atomic import write_atomically
+from ...engine import Workers
 from ...errors import ResultsError
 from ...progress import Progress
 from ..results.ablation import ablate, drawn_by_seed
@@ -29,6 +31,8 @@ from .numbers import null_if_not_finite
 from .page import page
 from .table import as_csv, as_markdown, changes_as_markdown
 
+#: Fewer scores than this are ranked in this process: others take longer to start.
+_MANY = 20_000
 _FIGURES = "figures"
 #: Tables that the folder may have; a table without rows is not written.
 _TABLES = (
@@ -154,17 +158,35 @@ def verify(folder: Path) -> list[str]:
 
 
 def _rank(sources: Sequence[Source]) -> Leaderboard:
-    standings = []
     found = [board for board, _ in sources]
-    with Progress("ranking boards", len(found)) as progress:
-        for board, frame in sources:
-            standings.append(stand(board, frame))
+    sizes = [len(rows) for _, rows in sources]
+    largest_first = sorted(range(len(sources)), key=lambda place: -sizes[place])
+    count = min(len(sources), os.cpu_count() or 1) if sum(sizes) >= _MANY else 1
+    standings: list[Any] = [None] * len(sources)
+    with (
+        Progress("ranking boards", len(found), costs=sorted(sizes, reverse=True)) as progress,
+        Workers(max(1, count), _share, list(sources)) as workers,
+    ):
+        for place, standing in zip(largest_first, workers.map(_stand, largest_first), strict=True):
+            standings[place] = standing
             progress.advance(1)
     samples = {s.board.id: s.sample for s in standings}
     ablations = [s.ablation for s in standings if s.ablation]
     ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]
     agreements, transfers = across([(s.board, s.sample) for s in standings])
     return Leaderboard(standings, overview(standings), ablations, agreements, transfers)
+
+
+#: Boards of this process. A board is large, so that only its position is sent to a worker.
+_BOARDS: list[Source] = []
+
+
+def _share(sources: Sequence[Source]) -> None:
+    _BOARDS[:] = sources
+
+
+def _stand(place: int) -> Standing:
+    return stand(*_BOARDS[place])
 
 
 def _tables(made: Leaderboard, beside: Beside) -> dict[str, str]:
