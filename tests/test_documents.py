@@ -189,12 +189,20 @@ def test_the_numbers_of_the_readme_are_so() -> None:
     assert board == {*PROXIES, *AGGREGATES, "random"}
     assert "It ranks all proxies and aggregates, and random scores on 8 boards" in text
     boards = [found["recipe"] for found in json.loads((ROOT / "docs/board/boards.json").read_text("utf-8"))]
-    few = {name: count for recipe in boards for name, count in recipe["sample_of"].items()}
+    sampled = {name: count for recipe in boards for name, count in recipe["sample_of"].items()}
+    whole = {name for recipe in boards for name in {*recipe["versions"]} - {*recipe["sample_of"]}}
+    few = {name: count for name, count in sampled.items() if name not in whole}  # on no board all networks
     words = {6: "Six of the proxies"}[len(few)]
     seconds = [float(row["ms"]) / 1000 for row in csv.DictReader(overview) if row["proxy"] in few]
     cost = f"take {min(seconds):.1f} to {max(seconds):.1f} s for a network, the median over the boards"
     assert f"{words} {cost}, so they are measured on the first 200 networks or fewer" in text
     assert max(few.values()) <= 200
+    more = [{n: k for n, k in recipe["sample_of"].items() if n not in few} for recipe in boards]
+    assert sorted(len(own) for own in more if own) == [4, 5, 5]
+    assert {min(counts := [k for own in more for k in own.values()]), max(counts)} == {40, 120}
+    assert (
+        "On three boards of large networks, four or five more have scores of the first 40 to 120 networks alone" in text
+    )
     assert {name for recipe in boards for name in {*few} - {*recipe["versions"]}} == {"vkdnw", "vkdnw.as_released"}
     assert "and `vkdnw` not on every board" in text
 
