@@ -162,14 +162,15 @@ def _rank(sources: Sequence[Source]) -> Leaderboard:
     sizes = [len(rows) for _, rows in sources]
     largest_first = sorted(range(len(sources)), key=lambda place: -sizes[place])
     count = min(len(sources), os.cpu_count() or 1) if sum(sizes) >= _MANY else 1
-    standings: list[Any] = [None] * len(sources)
+    ranked: dict[int, Standing] = {}
     with (
-        Progress("ranking boards", len(found), costs=sorted(sizes, reverse=True)) as progress,
-        Workers(max(1, count), _share, list(sources)) as workers,
+        Progress("ranking boards", len(found), costs=[sizes[place] for place in largest_first]) as progress,
+        Workers(count, _share, list(sources)) as workers,
     ):
         for place, standing in zip(largest_first, workers.map(_stand, largest_first), strict=True):
-            standings[place] = standing
+            ranked[place] = standing
             progress.advance(1)
+    standings = [ranked[place] for place in range(len(sources))]
     samples = {s.board.id: s.sample for s in standings}
     ablations = [s.ablation for s in standings if s.ablation]
     ablations += [ablate(group, union([samples[board.id] for board in group])) for group in drawn_by_seed(found)]

@@ -128,7 +128,8 @@ def _check_texts(study: Study) -> None:
 def _costs(jobs: list[Job], macs: Mapping[str, float]) -> list[float]:
     """Return how much jobs cost in comparison with each other: a part is the same for all, as each has its layers."""
     own = [float(np.nan_to_num(macs[job.members[0]])) for job in jobs]
-    return [cost + sum(own) / len(own) / 5 for cost in own]
+    alike = sum(own) / len(own) / 5
+    return [cost + alike for cost in own]
 
 
 def _score(study: Study, store: Store, leases: Leases, jobs: list[Job], costs: list[float]) -> int:

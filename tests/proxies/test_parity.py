@@ -21,7 +21,7 @@ PUBLIC = [
     "n11_random",
     "n11_random_N5",
 ]
-#: Networks that are compared with 16 images alone; `python -m zcbench.tools.parity` compares all with all of them.
+#: Networks that are compared with 16 images alone. The command of docs/parity.md compares all networks and images.
 LARGE = {"n01_all_conv3x3", "n04_best_cifar10", "n11_random_N5"}
 # There are no values of the authors' code for these; test_formulas*.py and test_equivalences.py have their formulas.
 WITHOUT_REFERENCE = {

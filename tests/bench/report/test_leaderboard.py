@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import zcbench
 from rich.console import Console
 from scipy import stats
 from zcbench.__main__ import main
-from zcbench.bench.report import figures
+from zcbench.bench.report import figures, leaderboard
 from zcbench.bench.report.leaderboard import verify, write
 from zcbench.bench.report.page import COLUMNS
 from zcbench.bench.report.table import as_csv, terminal
@@ -177,6 +178,22 @@ def test_equal_scores_give_equal_bytes(results: Path, board: Path, tmp_path: Pat
     assert len(drawings) == 6
     for name in names:
         assert (board / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_several_processes_rank_as_one(
+    results: Path, board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaderboard, "_MANY", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(leaderboard, "_BOARDS", [])
+    write(results, tmp_path / "again")
+    assert leaderboard._BOARDS == []  # nothing was ranked in this process
+    for path in board.rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "again" / path.relative_to(board)).read_bytes(), path.name
+    pd.read_parquet(board / "scores.parquet").iloc[1:].to_parquet(board / "scores.parquet", index=False)
+    with pytest.raises(IncompleteError, match=r"nb201 on .*: 1 of \d+ scores are missing, first"):
+        verify(board)
 
 
 class Page(HTMLParser):
