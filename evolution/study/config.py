@@ -21,11 +21,13 @@ class Ground:
         space: Name of a benchmark space, see `zcbench list spaces`.
         dataset: Name of the data set of the images, see `zcbench list datasets`.
         accuracy: Name of the trained accuracy; `default` is the first that the space has for the data set.
+        batch_size: Number of images in the probe batch on this ground; 0 for those of the search.
     """
 
     space: str = "nb201"
     dataset: str = "cifar10"
     accuracy: str = "default"
+    batch_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class EvolveConfig:
             Grounds are measured in the given order, and every other program only until it is certain that it is not
             one of the best. Its fitness is then an upper bound.
         sample_seed: Seed of the choice of networks, and of the halves of a search for aggregates.
-        batch_sizes: Numbers of images in the probe batch; programs are evolved on every ground with each of them.
+        batch_sizes: Numbers of images in the probe batch; programs are evolved on every ground with each of them, unless
+            the ground has a `batch_size` of its own.
         seeds: Seeds of images, initialisation and noise; programs are evolved on every ground with each of them.
         collection: Rule that finds the instances of a network that programs read. `rcb` finds ReLU-Conv-BatchNorm and
             `cbr` Conv-BatchNorm-ReLU triples as the released code does; `flow` finds ReLU-Conv-BatchNorm triples by
@@ -133,6 +136,10 @@ def check(config: EvolveConfig) -> None:
         raise ConfigError(f"engine: expected a height_limit of at most {HEIGHT_LIMIT}, got {limit}")
     if not config.grounds:
         raise ConfigError("grounds: expected at least one space and data set")
+    for ground in [*config.grounds, *config.tests]:
+        if ground.batch_size < 0 or (ground.batch_size and config.over in {"ranks", "logs"}):
+            wanted = "0 or more" if config.over in {"statistics", "layers"} else f"0 with over={config.over}"
+            raise ConfigError(f"batch_size of {ground.space}: expected {wanted}, got {ground.batch_size}")
     if not 0 <= config.sample_seed < 2**32:
         raise ConfigError(f"sample_seed: expected 0 to {2**32 - 1}, got {config.sample_seed}")
     if not 0 < config.top <= 1:

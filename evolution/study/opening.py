@@ -114,11 +114,13 @@ def _study(programs: Sequence[Path], ground: Ground, config: EvolveConfig) -> St
         raise ResultsError(f"open: expected programs of one batch size, got {', '.join(map(str, sorted(sizes)))}")
     study = resolve(
         StudyConfig(
-            **vars(ground),
+            space=ground.space,
+            dataset=ground.dataset,
+            accuracy=ground.accuracy,
             proxies=[*(files.read(path).name for path in programs), *_rivals(config)],
             include=[*listed(config.include), *map(str, programs)],
             sample=config.test,
-            batch_sizes=[config.test_batch_size or sizes.pop()],
+            batch_sizes=[ground.batch_size or config.test_batch_size or sizes.pop()],
             seeds=listed(config.seeds),
             out=str(Path(config.out) / "sealed"),
             data=config.data,

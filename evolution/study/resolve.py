@@ -151,11 +151,13 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
         )
     study = resolve(
         StudyConfig(
-            **vars(ground),
+            space=ground.space,
+            dataset=ground.dataset,
+            accuracy=ground.accuracy,
             proxies=["params"],
             sample=config.pool + config.test,
             sample_seed=config.sample_seed,
-            batch_sizes=list(batch_sizes),
+            batch_sizes=[ground.batch_size] if ground.batch_size else list(batch_sizes),
             seeds=listed(config.seeds),
             out=str(Path(config.out) / "scores"),
             data=config.data,
@@ -179,6 +181,9 @@ def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
         *("over", "results", "proxies", "halves", "members"),
     ):
         document.pop(free)
+    for ground in document["grounds"]:
+        if not ground["batch_size"]:
+            del ground["batch_size"]
     document["engine"].pop("generations")
     if config.objective != "gain":
         document.pop("rivals")
