@@ -34,9 +34,12 @@ def places(values: Vector, differences: Matrix, p: Matrix) -> list[Place | None]
 
     $$1 + |\{j : j \text{ better}\}| \le \text{rank} \le k - |\{j : j \text{ worse}\}|$$
 
-    The rank is one more than the number of proxies with a higher coefficient on the networks that both scored, so two
-    proxies change places where one of them has left out networks that are easy to rank. Better and worse are the
-    proxies whose paired difference is significant. With p-values that are corrected over all
+    A proxy is behind another one that has a higher coefficient on the networks that both scored, so a proxy that has
+    left out networks that are easy to rank is not held against others on other networks. The rank is one more than the
+    number of proxies that are behind fewer others (Copeland's order of pairs), moved into the range. Where all scored
+    the same networks, it is the rank of the coefficient. Pairs can go in a circle, and proxies in one share a rank.
+
+    Better and worse are the proxies whose paired difference is significant. With p-values that are corrected over all
     pairs, the ranges of all k proxies hold together with the confidence of the correction (Mogstad, Romano, Shaikh and
     Wilhelm, Review of Economic Studies 2024). The percentiles of resampled ranks do not: resampling pulls the ranks of
     equal proxies apart.
@@ -50,13 +53,12 @@ def places(values: Vector, differences: Matrix, p: Matrix) -> list[Place | None]
     known = ~np.isnan(values)
     count = int(known.sum())
     apart: NDArray[np.bool_] = (p < LEVEL) & known[:, None] & known
-    found: list[Place | None] = []
     gaps = np.where(np.isnan(differences), values[:, None] - values, differences)
-    for i in range(len(values)):
-        if not known[i]:
-            found.append(None)
-            continue
-        rank = 1 + int((gaps[i, known] < 0).sum())
-        low = 1 + int((apart[i] & (gaps[i] < 0)).sum())
-        found.append(Place(rank, low, count - int((apart[i] & (gaps[i] > 0)).sum())))
+    behind = ((gaps < 0) & known).sum(1)
+    lows = 1 + (apart & (gaps < 0)).sum(1)
+    highs = count - (apart & (gaps > 0)).sum(1)
+    found: list[Place | None] = []
+    for own, low, high, has in zip(behind, lows.tolist(), highs.tolist(), known, strict=True):
+        rank = 1 + int((behind[known] < own).sum())
+        found.append(Place(min(max(rank, low), high), low, high) if has else None)
     return found

@@ -48,6 +48,45 @@ def test_the_networks_that_both_scored_order_a_pair() -> None:
     assert places(values, gaps, p) == [Place(2, 2, 3), Place(1, 1, 2), Place(3, 1, 3)]
 
 
+def pairs(k: int, ahead: list[tuple[int, int]]) -> np.ndarray:
+    """Return differences of .1 for the pairs in which the first is ahead."""
+    gaps = np.zeros((k, k))
+    for first, second in ahead:
+        gaps[first, second], gaps[second, first] = 0.1, -0.1
+    return gaps
+
+
+def test_proxies_in_a_circle_share_a_rank() -> None:
+    # Each of the first three is behind one of them; the fourth is behind all.
+    gaps = pairs(4, [(0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3)])
+    found = places(np.asarray([0.5, 0.4, 0.3, 0.2]), gaps, np.ones((4, 4)))
+    assert [place.rank for place in found if place] == [1, 1, 1, 4]
+
+
+def test_a_rank_lies_in_its_range() -> None:
+    # The first is behind the second alone, which is behind two others. But that one difference is significant.
+    gaps = pairs(4, [(1, 0), (0, 2), (0, 3), (2, 1), (3, 1), (2, 3)])
+    values, p = np.asarray([0.5, 0.4, 0.3, 0.2]), np.ones((4, 4))
+    assert [str(place) for place in places(values, gaps, p)] == ["1 (1-4)", "3 (1-4)", "1 (1-4)", "3 (1-4)"]
+    p[0, 1] = p[1, 0] = 0.01
+    assert [str(place) for place in places(values, gaps, p)] == ["2 (2-4)", "3 (1-3)", "1 (1-4)", "3 (1-4)"]
+
+
+def test_the_order_of_proxies_does_not_change_their_ranks() -> None:
+    random = np.random.RandomState(0)
+    for _ in range(50):
+        values = random.standard_normal(7).round(1)
+        values[random.rand(7) < 0.2] = math.nan
+        half = np.triu(random.standard_normal((7, 7)).round(1), 1)
+        gaps, order = half - half.T, random.permutation(7)
+        p = np.triu(random.rand(7, 7) / 5, 1)
+        found = places(values, gaps, p + p.T)
+        assert places(values[order], gaps[np.ix_(order, order)], (p + p.T)[np.ix_(order, order)]) == [
+            found[i] for i in order
+        ]
+        assert all(place is None or place.low <= place.rank <= place.high for place in found)
+
+
 def simulated(noise: list[float], n: int, seed: int) -> tuple[list[Place | None], np.ndarray]:
     """Return the places of proxies with some noise, half of it common to all, and their ranks in every resample."""
     random = np.random.RandomState(seed)
