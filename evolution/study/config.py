@@ -50,8 +50,8 @@ class EvolveConfig:
             Grounds are measured in the given order, and every other program only until it is certain that it is not
             one of the best. Its fitness is then an upper bound.
         sample_seed: Seed of the choice of networks, and of the halves of a search for aggregates.
-        batch_sizes: Numbers of images in the probe batch; programs are evolved on every ground with each of them, unless
-            the ground has a `batch_size` of its own.
+        batch_sizes: Numbers of images in the probe batch; programs are evolved on every ground with each of them,
+            unless the ground has a `batch_size` of its own.
         seeds: Seeds of images, initialisation and noise; programs are evolved on every ground with each of them.
         collection: Rule that finds the instances of a network that programs read. `rcb` finds ReLU-Conv-BatchNorm and
             `cbr` Conv-BatchNorm-ReLU triples as the released code does; `flow` finds ReLU-Conv-BatchNorm triples by

@@ -346,6 +346,11 @@ def test_aggregates_are_no_terminals(config, tmp_path):
         ({"engine": {"height_limit": 65}}, ConfigError, "height_limit of at most 64, got 65"),
         ({"grounds": [Ground("nb101", "cifar10")]}, ConfigError, r"no scores of nb101 .*: expected one of nb201 on"),
         ({"grounds": [Ground("nb201", "cifar100")]}, ConfigError, "no scores of nb201 on cifar100"),
+        (
+            {"grounds": [Ground("nb201", "cifar10", batch_size=4)]},
+            ConfigError,
+            "nb201: expected 0 with over=ranks, got 4",
+        ),
         ({"grounds": [Ground("nb201", "cifar10", "best")]}, ConfigError, r"\(best\): expected one of .*cifar10/made"),
         ({"proxies": ["params", "synflow"]}, ConfigError, "has no scores of synflow"),
         ({"proxies": ["params", "synflw"]}, UnknownNameError, "did you mean synflow"),

@@ -155,6 +155,7 @@ def begun(tmp_path_factory):
         ("pool", {"pool": 9}),
         ("draw", {"draw": 5}),
         ("grounds", {"grounds": [dataclasses.replace(GROUND, accuracy="default")]}),
+        ("grounds", {"grounds": [dataclasses.replace(GROUND, batch_size=2)]}),
         ("grounds_drawn", {"grounds_drawn": 1}),
         ("batch_sizes", {"batch_sizes": [1, 2]}),
         ("seeds", {"seeds": [1]}),
@@ -192,6 +193,27 @@ def test_what_changes_no_search_may_change(search, tmp_path):
     again = discover(free)
     assert again.state == first.state
     assert [(r.dataset, r.batch_size) for r in again.tests[0]][:1] == [("noise-cifar10", 2)]
+
+
+def test_a_ground_may_have_a_number_of_images_of_its_own(search):
+    own = dataclasses.replace(GROUND, dataset="noise-cifar10", batch_size=2)
+    discovery = discover(search({"generations": 1}, grounds=[GROUND, own], test=5))
+    assert list(discovery.candidates[0].tau) == [
+        "small on cifar10-samples, batch 1, seed 0",
+        "small on noise-cifar10, batch 2, seed 0",
+    ]
+    assert discovery.candidates[0].found.batch_size == 1
+    assert [tests[0].batch_size for tests in discovery.tests] == [1, 2]
+
+
+def test_a_recipe_names_no_number_of_images_that_a_ground_lacks(search):
+    # Folders and files of searches before this setting are those of the same searches.
+    own = dataclasses.replace(GROUND, batch_size=2)
+    recipe = resolve_search(search(grounds=[GROUND, own])).recipe
+    assert recipe["grounds"] == [
+        {"space": "small", "dataset": "cifar10-samples", "accuracy": "made"},
+        {"space": "small", "dataset": "cifar10-samples", "accuracy": "made", "batch_size": 2},
+    ]
 
 
 def test_files_say_what_was_found(search):
@@ -390,6 +412,12 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
         ({"grounds": [Ground("small", "cifar11-samples")]}, UnknownNameError, "cifar10-samples"),
         ({"grounds": [Ground("small", "cifar10-samples", "best")]}, ZcbenchError, "made"),
         ({"grounds": [Ground("nb201", "cifar10", "test-200")]}, ZcbenchError, "nothing-here"),
+        (
+            {"grounds": [dataclasses.replace(GROUND, batch_size=-1)]},
+            ConfigError,
+            "batch_size of small: expected 0 or more",
+        ),
+        ({"tests": [dataclasses.replace(GROUND, batch_size=-1)]}, ConfigError, "batch_size of small: .* got -1"),
         ({"tests": [Ground("smal", "cifar10-samples")], "test": 5}, UnknownNameError, "did you mean small"),
         ({"pool": 2, "draw": 0}, ConfigError, "pool: expected 3 or more"),
         ({"draw": 9}, ConfigError, "a draw of 3 to that number"),

@@ -84,6 +84,13 @@ def test_several_grounds_are_compared_by_the_lowest_tau_too(config, program):
     assert "few-layers against others, each where it ranks worst of 2 boards" in str(least.title)
 
 
+def test_a_ground_is_opened_with_its_own_number_of_images(config, program):
+    open_sealed([program], dataclasses.replace(config, grounds=[Ground("small", "cifar10-samples", "made", 3)]))
+    (record,) = read(program).openings
+    assert record["batch_sizes"] == [3]
+    assert read(program).batch_size == 2
+
+
 def test_an_opening_with_other_seeds_is_of_its_own_run(config, program):
     open_sealed([program], config)
     open_sealed([program], dataclasses.replace(config, seeds=[0, 1]))
