@@ -85,10 +85,10 @@ def write(results: Path, out: Path, entries: Sequence[Path] = (), beside: Beside
     sources = with_entries(read(results), entries)
     beside = beside.over(besides.read(results))
     made = _rank(sources)
-    texts = {
-        **_tables(made, beside),
-        **_documents(made, beside, drawn=figures.available()),
-    }
+    with _drawing() as progress:
+        texts = _tables(made, beside)
+        progress.advance(1)
+        texts |= _documents(made, beside, progress, drawn=figures.available())
     try:
         (out / _FIGURES if any(name.startswith(_FIGURES) for name in texts) else out).mkdir(parents=True, exist_ok=True)
         write_scores(out, sources)
@@ -112,9 +112,14 @@ def as_records(standings: Sequence[Standing]) -> list[dict[str, Any]]:
     return records
 
 
-def _documents(made: Leaderboard, beside: Beside, *, drawn: bool) -> dict[str, str]:
+def _drawing() -> Progress:
+    return Progress("tables, figures and the page", 3)
+
+
+def _documents(made: Leaderboard, beside: Beside, progress: Progress, *, drawn: bool) -> dict[str, str]:
     """Return what is no table: the page, Markdown, figures, and what stands beside the scores, by name."""
     drawings = figures.draw(made) if drawn else {}
+    progress.advance(1)
     rankings = _ABOUT + as_markdown([r for s in made.standings for r in s.rankings])
     texts = {
         "leaderboard.md": rankings + changes_as_markdown(beside.changes(made.standings)),
@@ -125,6 +130,7 @@ def _documents(made: Leaderboard, beside: Beside, *, drawn: bool) -> dict[str, s
         texts["ablation.md"] = ablation_as_markdown(made.ablations, drawings, _FIGURES)
     if beside != NOTHING:
         texts[BESIDE] = json.dumps(beside.document(), allow_nan=False) + "\n"
+    progress.advance(1)
     return texts
 
 
@@ -143,8 +149,11 @@ def verify(folder: Path) -> list[str]:
     rows = pd.concat([rows for _, rows in sources], ignore_index=True)
     beside = besides.read(folder)
     made = _rank(sources)
-    expected = _tables(made, beside)
     faults: list[str] = []
+    with _drawing() as progress:
+        expected = _tables(made, beside)
+        progress.advance(1)
+        differing = list(_differing(folder, made, beside, progress))
     for name in _TABLES:
         if name in written and name in expected:
             faults += _differences(name, written[name], expected[name])
@@ -152,7 +161,7 @@ def verify(folder: Path) -> list[str]:
             faults.append(f"{name} exists, but the scores give no such table")
         elif name in expected:
             faults.append(f"{name} is missing, but the scores give such a table")
-    faults += _differing(folder, made, beside)
+    faults += differing
     faults += _foreign(folder)
     return [*faults, *(fault for s in made.standings for fault in _out_of_bounds(s, rows))]
 
@@ -240,13 +249,13 @@ def _left_over(out: Path, texts: Mapping[str, str]) -> Iterator[Path]:
             yield path
 
 
-def _differing(folder: Path, made: Leaderboard, beside: Beside) -> Iterator[str]:
+def _differing(folder: Path, made: Leaderboard, beside: Beside, progress: Progress) -> Iterator[str]:
     """Yield the documents and figures that are not what the scores give."""
     drawn = any(figures.is_ours(path.read_text("utf-8", errors="replace")) for path in _drawings(folder))
     if drawn and not figures.available():
         yield 'the page and the figures cannot be made again without matplotlib: pip install "zcbench[report]"'
         return
-    expected = _documents(made, beside, drawn=drawn)
+    expected = _documents(made, beside, progress, drawn=drawn)
     for name, text in expected.items():
         if not (folder / name).exists():
             yield f"{name} is missing, but the scores give such a file"
