@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shlex
 import shutil
@@ -205,6 +206,26 @@ def test_the_numbers_of_the_readme_are_so() -> None:
     )
     assert {name for recipe in boards for name in {*few} - {*recipe["versions"]}} == {"vkdnw", "vkdnw.as_released"}
     assert "and `vkdnw` not on every board" in text
+
+
+def test_the_round_of_six_spaces_says_what_its_files_say() -> None:
+    document = (ROOT / "docs/evolution/README.md").read_text("utf-8")
+    section = document.partition("### Fifth round")[2].partition("\n### ")[0]
+    rows = [[cell.strip(" *`") for cell in line.split("|")[2:-1]] for line in section.splitlines() if "| ." in line]
+    spaces = ["nb201", "nb_macro", "darts_trained", "nb301", "nb101", "tnb101_micro"]
+    files = [json.loads(path.read_text("utf-8")) for path in (ROOT / "docs/evolution/fifth/programs").glob("*.json")]
+    assert len(files) == 5
+    for file in files:
+        opened = {record["space"]: record for record in file["openings"]}
+        taus = [opened[space]["tau"] for space in spaces]
+        least = file["recipe"]["least"]
+        numbers = [least["tau"], least["validation tau"], *taus, min(taus)]
+        assert [file["name"], *(f"{value:.3f}"[1:] for value in numbers)] in rows
+        assert f"`{file['name']}`: `{file['program']}`" in section
+        for rival in opened["nb201"]["against"]:
+            taus = [opened[space]["against"][rival]["tau"] for space in spaces]
+            row = [rival, "", "", *("" if tau is None or math.isnan(tau) else f"{tau:.3f}"[1:] for tau in taus)]
+            assert [*row, "" if "" in row[3:] else min(row[3:])] in rows
 
 
 def test_the_glossary_is_in_order_and_says_everything_once() -> None:

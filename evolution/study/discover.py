@@ -224,7 +224,9 @@ def _found(search: ProgramSearch, program: str, direction: Literal["higher", "lo
 def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     """Write the file of a program."""
     path = search.out / "programs" / f"{candidate.found.name}.json"
-    dataclasses.replace(candidate.found, recipe={**search.recipe, **candidate.kinds, "tau": candidate.tau}).write(path)
+    # In a dictionary of its own, because a kind of fitness may be named like a setting: `top`.
+    measured = {"least": candidate.kinds} if candidate.kinds else {}
+    dataclasses.replace(candidate.found, recipe={**search.recipe, **measured, "tau": candidate.tau}).write(path)
     return path
 
 

@@ -1,7 +1,9 @@
 """Tests of the parts of a space, and that a search is blind to what is sealed."""
 
 import dataclasses
+import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from zcbench.evolution.engine.layers import joined
 from zcbench.evolution.language.layers import scores
 from zcbench.evolution.study.config import EvolveConfig, Ground
 from zcbench.evolution.study.discover import discover
+from zcbench.evolution.study.found import read
 from zcbench.evolution.study.resolve import resolve_search
 from zcbench.proxies.registry import score_all
 from zcbench.spaces import SPACES
@@ -125,6 +128,14 @@ def test_the_best_program_is_chosen_on_validation_classes(config):
         *(f"validation {kind}" for kind in ("tau", "gain", "partial", "top")),
     }
     assert found.tests == []
+
+
+def test_what_a_program_measured_replaces_no_setting_in_its_file(config):
+    resolved = resolve_search(config)
+    best = discover(resolved).candidates[0]
+    (file,) = Path(resolved.out, "programs").glob(f"{best.found.name}.json")
+    settings = json.loads(json.dumps(dict(resolved.recipe)))
+    np.testing.assert_equal(read(file).recipe, settings | {"least": best.kinds, "tau": best.tau})
 
 
 def test_a_program_file_scores_as_the_search_did(config):
