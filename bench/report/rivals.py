@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from ..results.board import Board
 from ..results.pairs import Comparison
 from ..results.rivals import Against, Lowest
 from ..stats.top import FEWEST
@@ -66,12 +68,7 @@ def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
     """Lay out the lowest tau over several boards in at most 80 columns, one line a pair."""
     first = rows[0]
     known = {board.id: board for row in rows for board in (row.first_on, row.second_on)}
-    short = {key: f"{board.recipe.space}, {board.recipe.dataset}" for key, board in known.items()}
-    # Boards of one space and data set are told apart by the number of their networks.
-    alike = {name for name in short.values() if list(short.values()).count(name) > 1}
-    on = {
-        key: f"{name} ({len(known[key].recipe.accuracies)})" if name in alike else name for key, name in short.items()
-    }
+    on = _short(list(known.values()))
     # With another rival, it may have been measured on other networks.
     own = dict.fromkeys(f"{number(row.tau.first)} on {on[row.first_on.id]}" for row in rows)
     table = Table(
@@ -86,8 +83,13 @@ def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
         padding=(0, 2, 0, 0),
     )
     table.add_column("against", no_wrap=True)
-    for heading in ("its lowest τ", "on", "difference", "p", ""):
-        table.add_column(heading, justify="left" if heading in {"on", ""} else "right", overflow="fold")
+    for heading in ("lowest τ", "on", "difference", "p", ""):
+        table.add_column(
+            heading,
+            justify="left" if heading in {"on", ""} else "right",
+            overflow="fold",
+            no_wrap=heading == "difference",
+        )
     for row in rows:
         tau = row.tau
         table.add_row(
@@ -99,6 +101,17 @@ def lowest_table(rows: Sequence[Lowest], count: int) -> Table:
             verdict(row),
         )
     return table
+
+
+def _short(boards: Sequence[Board]) -> dict[str, str]:
+    """Return short names of boards by id: that of the space, and what else tells them apart."""
+    names = {board.id: board.recipe.space for board in boards}
+    datasets = {board.id: f", {board.recipe.dataset}" for board in boards}
+    sizes = {board.id: f" ({len(board.recipe.accuracies)})" for board in boards}
+    for more in (datasets, sizes):
+        counts = Counter(names.values())
+        names = {key: name + more[key] * (counts[name] > 1) for key, name in names.items()}
+    return names
 
 
 def as_records(found: Sequence[Against], least: Sequence[Lowest] = ()) -> list[dict[str, Any]]:

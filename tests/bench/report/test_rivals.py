@@ -111,6 +111,21 @@ def test_p_values_have_three_digits() -> None:
     assert [p_value(p) for p in (1.0, 0.0312, 0.001, 0.00099)] == ["1.000", ".031", ".001", "<.001"]
 
 
+def test_boards_are_named_by_what_tells_them_apart() -> None:
+    one = board().board
+    other = dataclasses.replace(one, recipe=dataclasses.replace(one.recipe, dataset="cifar100"))
+    larger = dataclasses.replace(one, recipe=dataclasses.replace(one.recipe, accuracies={name: 1.0 for name in "abcd"}))
+    tau = Difference(0.653, 0.61, 0.043, -0.004, 0.102, 0.07, 0.07, 0.07)
+
+    def places(*boards: Board) -> list[str]:
+        table = lowest_table([Lowest("mine", one, "snip", each, tau) for each in boards], 3)
+        return [str(cell) for cell in table.columns[2].cells]
+
+    assert places(one) == ["nb201"]
+    assert places(one, other) == ["nb201, cifar10", "nb201, cifar100"]
+    assert places(one, other, larger) == ["nb201, cifar10 (1)", "nb201, cifar100", "nb201, cifar10 (4)"]
+
+
 def test_the_lowest_of_several_boards_fit_80_columns_and_are_records() -> None:
     tau = Difference(0.653, 0.61, 0.043, -0.004, 0.102, 0.07, 0.07, 0.07)
     one = board().board
@@ -120,7 +135,8 @@ def test_the_lowest_of_several_boards_fit_80_columns_and_are_records() -> None:
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     assert "evolved-c5957e against others, each where it ranks worst of 3 boards" in text
-    assert "lowest τ of evolved-c5957e: .653 on nb201, cifar10" in " ".join(text.split())
+    assert "lowest τ of evolved-c5957e: .653 on nb201;" in " ".join(text.split())
+    assert all("-.00 +.10]" in line for line in text.splitlines() if "undecided" in line)
     assert [line.split()[0] for line in text.splitlines() if "undecided" in line] == [row.second for row in rows]
     first, last = as_records([board(pair("params", 0.2, 0.01))], rows[:1])
     assert first["tau_difference"] == pytest.approx(0.2)
