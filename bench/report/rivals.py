@@ -42,7 +42,7 @@ def as_table(found: Against) -> Table:
     )
     table.add_column("against", no_wrap=True)
     for heading in ("its τ", f"τ of {first}", "difference", "p", *(["networks"] if _fewer(found) else [])):
-        table.add_column(Text(heading), justify="right")
+        table.add_column(Text(heading), justify="right", no_wrap=heading == "difference")
     table.add_column("")
     names = _names(found)
     for name, row in zip(names, found.comparisons, strict=True):
