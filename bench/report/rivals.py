@@ -108,7 +108,8 @@ def _short(boards: Sequence[Board]) -> dict[str, str]:
     names = {board.id: board.recipe.space for board in boards}
     datasets = {board.id: f", {board.recipe.dataset}" for board in boards}
     sizes = {board.id: f" ({len(board.recipe.accuracies)})" for board in boards}
-    for more in (datasets, sizes):
+    images = {board.id: " @" + ",".join(map(str, board.recipe.batch_sizes)) for board in boards}
+    for more in (datasets, sizes, images):
         counts = Counter(names.values())
         names = {key: name + more[key] * (counts[name] > 1) for key, name in names.items()}
     return names

@@ -72,7 +72,8 @@ class EvolveConfig:
         engine: Hyper-parameters of the evolution.
         test: Number of networks of every ground, outside its pool, that the best programs are tested on.
         tests: Spaces and data sets to test on; by default those of `grounds`.
-        test_batch_size: Number of images in the probe batch of the test; 0 for the largest of `batch_sizes`. A program
+        test_batch_size: Number of images in the probe batch of the test, on grounds without a `batch_size` of their own;
+            0 for the largest of `batch_sizes`. A program
             that ranks well with one image may not rank well with sixteen.
         results: Folder with the scores of proxies, for a search for aggregates: results, or a published leaderboard.
         proxies: Proxies that aggregates may use; by default all proxies that every board of `grounds` has.
@@ -137,6 +138,8 @@ def check(config: EvolveConfig) -> None:
     if not config.grounds:
         raise ConfigError("grounds: expected at least one space and data set")
     for ground in [*config.grounds, *config.tests]:
+        if (missing := [name for name, value in vars(ground).items() if value is None]) != []:
+            raise ConfigError(f"{missing[0]} of a ground: expected a value, got null")
         if ground.batch_size < 0 or (ground.batch_size and config.over in {"ranks", "logs"}):
             wanted = "0 or more" if config.over in {"statistics", "layers"} else f"0 with over={config.over}"
             raise ConfigError(f"batch_size of {ground.space}: expected {wanted}, got {ground.batch_size}")

@@ -50,7 +50,8 @@ class ProgramSearch:
         grounds: Grounds to evolve on, each as a study whose first `pool` networks are the pool.
         tests: Grounds to test on, each as a study whose networks after the first `pool` are the test.
         pool: Number of networks in the pool of a ground.
-        batch_size: Number of images that found programs are scored with, the largest that they are evolved with.
+        batch_size: Number of images that found programs are scored with by default: the largest of `batch_sizes`, or of
+            the grounds if each has a number of its own.
         recipe: Every value that influences the search, except the networks of the pools.
     """
 
@@ -116,7 +117,10 @@ def _programs(config: EvolveConfig, over: Literal["statistics", "layers"]) -> Pr
     if over == "layers":
         for text in config.rivals:
             parse(LAYERS, text)
-    largest, out = max(listed(config.batch_sizes)), Path(config.out)
+    # Grounds that have their own number of images are evolved with no other.
+    shared = any(not ground.batch_size for ground in config.grounds)
+    largest = max(listed(config.batch_sizes) if shared else [ground.batch_size for ground in config.grounds])
+    out = Path(config.out)
     grounds = [_study(config, ground, listed(config.batch_sizes)) for ground in config.grounds]
     size = config.test_batch_size or largest
     tests = [_study(config, ground, [size]) for ground in config.tests or config.grounds] if config.test else []

@@ -29,6 +29,10 @@ class Tracker:
     def __init__(self, config: EvolveConfig) -> None:
         on = config.tracker != "none"
         asked = {name: value for name, value in dataclasses.asdict(config).items() if name not in MACHINE}
+        # A search that began before grounds had a number of images goes on as the same run.
+        for ground in (*asked["grounds"], *asked["tests"]):
+            if not ground["batch_size"]:
+                del ground["batch_size"]
         self._session = Session(
             Path(config.out),
             "evolution",

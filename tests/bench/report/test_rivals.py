@@ -123,6 +123,8 @@ def test_boards_are_named_by_what_tells_them_apart() -> None:
 
     assert places(one) == ["nb201"]
     assert places(one, other) == ["nb201, cifar10", "nb201, cifar100"]
+    many = dataclasses.replace(one, recipe=dataclasses.replace(one.recipe, batch_sizes=(64,)))
+    assert places(one, many) == ["nb201, cifar10 (1) @16", "nb201, cifar10 (1) @64"]
     assert places(one, other, larger) == ["nb201, cifar10 (1)", "nb201, cifar100", "nb201, cifar10 (4)"]
 
 

@@ -206,6 +206,12 @@ def test_a_ground_may_have_a_number_of_images_of_its_own(search):
     assert [tests[0].batch_size for tests in discovery.tests] == [1, 2]
 
 
+def test_programs_of_grounds_with_their_own_numbers_of_images_are_scored_with_the_largest(search):
+    grounds = [dataclasses.replace(GROUND, batch_size=2), dataclasses.replace(GROUND, batch_size=3)]
+    assert resolve_search(search(grounds=grounds)).batch_size == 3
+    assert resolve_search(search(grounds=[*grounds, GROUND])).batch_size == 1
+
+
 def test_a_recipe_names_no_number_of_images_that_a_ground_lacks(search):
     # Folders and files of searches before this setting are those of the same searches.
     own = dataclasses.replace(GROUND, batch_size=2)
@@ -418,6 +424,8 @@ def test_a_ground_of_no_use_is_named(search, ground, change, words):
             "batch_size of small: expected 0 or more",
         ),
         ({"tests": [dataclasses.replace(GROUND, batch_size=-1)]}, ConfigError, "batch_size of small: .* got -1"),
+        ({"grounds": [dataclasses.replace(GROUND, batch_size=None)]}, ConfigError, "batch_size of a ground: .* null"),
+        ({"grounds": [dataclasses.replace(GROUND, dataset=None)]}, ConfigError, "dataset of a ground: .* got null"),
         ({"tests": [Ground("smal", "cifar10-samples")], "test": 5}, UnknownNameError, "did you mean small"),
         ({"pool": 2, "draw": 0}, ConfigError, "pool: expected 3 or more"),
         ({"draw": 9}, ConfigError, "a draw of 3 to that number"),
