@@ -72,9 +72,9 @@ class EvolveConfig:
         engine: Hyper-parameters of the evolution.
         test: Number of networks of every ground, outside its pool, that the best programs are tested on.
         tests: Spaces and data sets to test on; by default those of `grounds`.
-        test_batch_size: Number of images in the probe batch of the test, on grounds without a `batch_size` of their own;
-            0 for the largest of `batch_sizes`. A program
-            that ranks well with one image may not rank well with sixteen.
+        test_batch_size: Number of images in the probe batch of the test, on grounds without a `batch_size` of their
+            own; 0 for the largest of `batch_sizes`. A program that ranks well with one image may not rank well with
+            sixteen.
         results: Folder with the scores of proxies, for a search for aggregates: results, or a published leaderboard.
         proxies: Proxies that aggregates may use; by default all proxies that every board of `grounds` has.
         halves: Whether aggregates are fitted on one half of the classes of networks and tested on the other, instead of
