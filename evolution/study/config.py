@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from ...bench.study.config import listed
 from ...errors import ConfigError
@@ -124,6 +124,18 @@ class EvolveConfig:
     tracker: Literal["wandb", "none"] = "wandb"
 
 
+def as_document(config: EvolveConfig) -> dict[str, Any]:
+    """Return the configuration as plain values, without the numbers of images that grounds do not have.
+
+    So a search that began before grounds could have one is the same search.
+    """
+    document = asdict(config)
+    for ground in (*document["grounds"], *document["tests"]):
+        if not ground["batch_size"]:
+            del ground["batch_size"]
+    return document
+
+
 def check(config: EvolveConfig) -> None:
     """Check all values that can be checked without reading a file.
 
@@ -138,7 +150,7 @@ def check(config: EvolveConfig) -> None:
     if not config.grounds:
         raise ConfigError("grounds: expected at least one space and data set")
     for ground in [*config.grounds, *config.tests]:
-        if (missing := [name for name, value in vars(ground).items() if value is None]) != []:
+        if missing := [name for name, value in vars(ground).items() if value is None]:
             raise ConfigError(f"{missing[0]} of a ground: expected a value, got null")
         if ground.batch_size < 0 or (ground.batch_size and config.over in {"ranks", "logs"}):
             wanted = "0 or more" if config.over in {"statistics", "layers"} else f"0 with over={config.over}"

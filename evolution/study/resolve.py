@@ -35,7 +35,7 @@ from ..language import layers, primitives
 from ..language.parse import parse
 from ..language.register_machines import Machines
 from ..language.variation import Trees
-from .config import EvolveConfig, Ground, check
+from .config import EvolveConfig, Ground, as_document, check
 from .found import LAYERS, STATISTICS
 
 
@@ -179,15 +179,12 @@ def _study(config: EvolveConfig, ground: Ground, batch_sizes: Sequence[int]) -> 
 
 def _program_recipe(config: EvolveConfig) -> dict[str, Any]:
     """Return the configuration without the values that do not influence the search, and all versions."""
-    document = dataclasses.asdict(config)
+    document = as_document(config)
     for free in (
         *("out", "statistics", "data", "include", "workers", "tracker", "test", "tests", "test_batch_size"),
         *("over", "results", "proxies", "halves", "members"),
     ):
         document.pop(free)
-    for ground in document["grounds"]:
-        if not ground["batch_size"]:
-            del ground["batch_size"]
     document["engine"].pop("generations")
     if config.objective != "gain":
         document.pop("rivals")

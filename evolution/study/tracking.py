@@ -11,7 +11,7 @@ from typing import Any
 
 from ...bench.report.tracking import Session, as_table, digest, scores_of
 from ..engine.generations import State
-from .config import EvolveConfig
+from .config import EvolveConfig, as_document
 
 #: Grams of CO2 that the paper estimates for its search of under 24 hours on one processor (section 6).
 PAPER_CO2_G = 358.6
@@ -28,15 +28,12 @@ class Tracker:
 
     def __init__(self, config: EvolveConfig) -> None:
         on = config.tracker != "none"
-        asked = {name: value for name, value in dataclasses.asdict(config).items() if name not in MACHINE}
-        # A search that began before grounds had a number of images goes on as the same run.
-        for ground in (*asked["grounds"], *asked["tests"]):
-            if not ground["batch_size"]:
-                del ground["batch_size"]
+        document = as_document(config)
+        asked = {name: value for name, value in document.items() if name not in MACHINE}
         self._session = Session(
             Path(config.out),
             "evolution",
-            dataclasses.asdict(config),
+            document,
             name=Path(config.out).name,
             id=digest(asked),
             on=on,

@@ -15,7 +15,7 @@ from zcbench.cli.parser import parse as parse_command
 from zcbench.datasets import DATASETS
 from zcbench.evolution.engine.config import EngineConfig
 from zcbench.evolution.language.parse import parse
-from zcbench.evolution.study.config import EvolveConfig, Ground, check
+from zcbench.evolution.study.config import EvolveConfig, Ground, as_document, check
 from zcbench.evolution.study.found import STATISTICS
 from zcbench.spaces import SPACES
 
@@ -44,6 +44,14 @@ def test_every_configuration_loads_and_names_what_there_is(name):
             for text in config.engine.start:
                 parse(STATISTICS, text)
         assert config.tracker == "none"
+
+
+def test_a_document_names_no_number_of_images_that_a_ground_lacks():
+    document = as_document(EvolveConfig(grounds=[Ground(), Ground(batch_size=4)], tests=[Ground()]))
+    known = {"space": "nb201", "dataset": "cifar10", "accuracy": "default"}
+    assert document["grounds"] == [known, known | {"batch_size": 4}]
+    assert document["tests"] == [known]
+    assert set(document) == {field.name for field in dataclasses.fields(EvolveConfig)}
 
 
 def test_no_two_searches_share_a_folder():

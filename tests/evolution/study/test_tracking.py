@@ -68,7 +68,7 @@ def test_an_offline_run_can_be_read_back(config, tmp_path, monkeypatch):
     start = next(record.run for record in found if record.HasField("run"))
     given = {update.key: json.loads(update.value_json) for update in start.config.update}
     assert given["engine"]["population"] == 6
-    assert given["grounds"] == [{"space": "small", "dataset": "cifar10-samples", "accuracy": "made", "batch_size": 0}]
+    assert given["grounds"] == [{"space": "small", "dataset": "cifar10-samples", "accuracy": "made"}]
     assert given["environment"]["torch"]
 
     steps, table = {}, {}
