@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jsonargparse import Namespace
 
@@ -14,6 +15,9 @@ from ..errors import ConfigError, ResultsError
 from ..plugins import load
 from .parser import Parser, add_shared, values_of
 from .terminal import show, waiting
+
+if TYPE_CHECKING:
+    from ..bench.results.board import Board
 
 #: The rivals without a name: what every proxy has to beat.
 RIVALS = ("params", "macs")
@@ -31,6 +35,12 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--results", default="results", help="The results folder, or the folder of a leaderboard.")
     parser.add_argument("--space", default="", help="Only boards of this benchmark space.")
     parser.add_argument("--dataset", default="", help="Only boards of this data set.")
+    parser.add_argument(
+        "--unseen",
+        action="store_true",
+        help="Leave out the networks that the program files of --include have seen: those of their pools, of the "
+        "choice between programs, and of their openings.",
+    )
     parser.add_argument("--figure", help="The path of an SVG file to draw.")
     add_shared(parser, "include")
     parser.add_argument("--json", action="store_true", help="Print every field as JSON.")
@@ -54,6 +64,8 @@ def main(parsed: Sequence[Namespace]) -> int:
     load(listed(given.include))
     others = values_of(given, "with") or [name for name in RIVALS if name != given.proxy]
     asked = boards_on(folder, space=given.space, dataset=given.dataset)
+    if given.unseen:
+        asked = _unseen(asked, [Path(file) for file in listed(given.include)])
     found = against(folder, given.proxy, others, asked)
     if left := len(asked) - len(found):
         print(f"left out: {left} of {len(asked)} boards, which lack one of these proxies", file=sys.stderr)
@@ -72,3 +84,27 @@ def main(parsed: Sequence[Namespace]) -> int:
                 print()
             show(table)
     return 0
+
+
+def _unseen(boards: Sequence[Board], files: Sequence[Path]) -> list[Board]:
+    """Return the boards without what the programs among some files have seen, and say how many networks are left."""
+    from ..bench.stats.top import FEWEST
+    from ..datasets import data_folder
+    from ..evolution.data.seen import unseen
+    from ..evolution.study.found import read
+
+    programs = [read(file) for file in files if file.suffix == ".json"]
+    if not programs:
+        raise ConfigError(
+            "unseen: expected the files of programs in --include, which say what they have seen, got none"
+        )
+    kept = []
+    for board in boards:
+        left = unseen(board, programs, data_folder(None))
+        count, of = len(left.recipe.accuracies), len(board.recipe.accuracies)
+        dropped = "" if count >= FEWEST else f": left out, as fewer than {FEWEST}"
+        print(f"{board.name}: {count} of {of} networks are unseen{dropped}", file=sys.stderr)
+        kept += [left] if count >= FEWEST else []
+    if not kept:
+        raise ConfigError(f"unseen: no board has {FEWEST} or more networks that the programs have not seen")
+    return kept

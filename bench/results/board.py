@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,12 @@ class Board:
     def identity(self) -> dict[str, str]:
         """Return the columns that identify it in tables."""
         return {"id": self.id, "title": self.title}
+
+    def part(self, networks: Container[str]) -> Board:
+        """Return the board of those of its networks that are among some others."""
+        kept = np.array([network in networks for network in self.recipe.accuracies])
+        sizes = {name: values[kept] for name, values in self.sizes.items()}
+        return dataclasses.replace(self, recipe=self.recipe.part(networks), sizes=sizes)
 
     def document(self) -> dict[str, Any]:
         """Return the board as JSON holds it, for `from_record` to read."""

@@ -17,10 +17,9 @@ from ...bench.results.board import Board, boards
 from ...bench.results.ranking import select, summarise
 from ...bench.scoring.store import Store
 from ...bench.study.recipe import Recipe
-from ...errors import ProgramError, ResultsError
+from ...errors import ResultsError
 from ...progress import Progress
-from ...spaces import SPACES
-from ..data.split import draw
+from ..data.seen import grounds, unseen
 from .found import Found
 
 #: Inches: width and height of a cell of the picture.
@@ -29,7 +28,7 @@ CELL = 1.1, 0.32
 
 @dataclass(frozen=True)
 class Cell:
-    """How a proxy ranks the networks of a board, without the networks that any program was evolved on.
+    """How a proxy ranks the networks of a board, without the networks that any program has seen.
 
     Attributes:
         evolved: Grounds that the proxy's program was evolved on; empty for other proxies.
@@ -55,10 +54,10 @@ class Cell:
 def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     """Return a cell for every proxy on every board of a results folder, in the order of boards and programs.
 
-    Networks that any of the programs was evolved on are left out for all proxies. `data` is the data folder.
+    Networks that any of the programs has seen are left out for all proxies, see `data.seen`. `data` is the data folder.
 
     Raises:
-        ProgramError: The recipe of a program does not say which networks it was evolved on.
+        ProgramError: The recipe of a program does not say which networks it has seen.
         ResultsError: No board has scores of a program, or fewer than three networks of a board are left.
     """
     known = {found.name: found for found in programs}
@@ -84,12 +83,12 @@ def _cells(recipe: Recipe, store: Store, known: Mapping[str, Found]) -> list[Cel
     cells = []
     for ranking in sorted(rankings, key=lambda r: (order.get(r.proxy, len(order)), r.proxy, r.batch_size)):
         c, found = ranking.correlation, known.get(ranking.proxy)
-        grounds = _grounds(found) if found else []
+        evolved = grounds(found) if found else []
         cells.append(
             Cell(
                 proxy=ranking.proxy,
                 batch_size=ranking.batch_size,
-                evolved=" ".join("/".join(ground) for ground in grounds),
+                evolved=" ".join("/".join(ground) for ground in evolved),
                 program=found.program if found else "",
                 space=recipe.space,
                 dataset=recipe.dataset,
@@ -97,50 +96,20 @@ def _cells(recipe: Recipe, store: Store, known: Mapping[str, Found]) -> list[Cel
                 tau=c.tau,
                 tau_low=c.tau_low,
                 tau_high=c.tau_high,
-                own=(recipe.space, recipe.dataset) in grounds,
+                own=(recipe.space, recipe.dataset) in evolved,
             )
         )
     return cells
 
 
 def _unseen(board: Board, programs: Sequence[Found], data: Path) -> Recipe:
-    """Return the recipe of a board without the networks that programs were evolved on."""
-    recipe = board.recipe
-    space = SPACES[recipe.space](data)
-    seen: set[str] = set()
-    classes: set[int] = set()
-    for found in programs:
-        if any(name == recipe.space for name, _ in _grounds(found)):
-            try:
-                count, seed = int(found.recipe["pool"]), int(found.recipe["sample_seed"])
-                by_class = found.recipe.get("split") == "classes"
-                pool = draw(space, "pool", count, seed) if by_class else space.sample(count, seed)
-                classes |= set(pool) if by_class else set()
-            except (LookupError, TypeError, ValueError):
-                raise _nowhere(found) from None
-            seen |= {space.architecture(index) for index in pool}
-    left = recipe.part(recipe.accuracies.keys() - seen)
-    if classes:
-        left = recipe.part([n for n in left.accuracies if space.representative(space.index(n)) not in classes])
+    """Return the recipe of a board without the networks that programs have seen."""
+    left = unseen(board, programs, data).recipe
     if len(left.accuracies) < 3:
         raise ResultsError(
-            f"results: {board.name}: only {len(left.accuracies)} networks are in no pool: expected 3 or more"
+            f"results: {board.name}: only {len(left.accuracies)} networks are unseen: expected 3 or more"
         )
     return left
-
-
-def _grounds(found: Found) -> list[tuple[str, str]]:
-    try:
-        return [(str(ground["space"]), str(ground["dataset"])) for ground in found.recipe.get("grounds", ())]
-    except (LookupError, TypeError):
-        raise _nowhere(found) from None
-
-
-def _nowhere(found: Found) -> ProgramError:
-    return ProgramError(
-        f"program {found.name}: its recipe does not say which networks it was evolved on: expected grounds, pool and "
-        "sample_seed, as `zcbench evolve` writes them, or no grounds"
-    )
 
 
 def reading(program: str) -> str:

@@ -226,7 +226,10 @@ def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     path = search.out / "programs" / f"{candidate.found.name}.json"
     # In a dictionary of its own, because a kind of fitness may be named like a setting: `top`.
     measured = {"least": candidate.kinds} if candidate.kinds else {}
-    dataclasses.replace(candidate.found, recipe={**search.recipe, **measured, "tau": candidate.tau}).write(path)
+    # How many validation networks chose it does not change the search, and says what it has seen.
+    chosen = {"test": len(search.grounds[0].indices) - search.pool} if search.by_class else {}
+    recipe = {**search.recipe, **chosen, **measured, "tau": candidate.tau}
+    dataclasses.replace(candidate.found, recipe=recipe).write(path)
     return path
 
 

@@ -137,7 +137,7 @@ def test_what_is_missing_is_named(results, capsys, tmp_path):
     other = evolved("other", "T3", HERE)
     with pytest.raises(ResultsError, match=r"no scores of other in .*results"):
         cross(results, [*FOUND, other], data_folder())
-    with pytest.raises(ResultsError, match="only 0 networks are in no pool: expected 3 or more"):
+    with pytest.raises(ResultsError, match="only 0 networks are unseen: expected 3 or more"):
         cross(results, [evolved("wide", "numel(T3)", HERE, pool=40)], data_folder())
     for recipe in (
         {"grounds": [{"space": "small"}]},
