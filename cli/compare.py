@@ -98,13 +98,12 @@ def _unseen(boards: Sequence[Board], files: Sequence[Path]) -> list[Board]:
         raise ConfigError(
             "unseen: expected the files of programs in --include, which say what they have seen, got none"
         )
-    kept = []
-    for board in boards:
-        left = unseen(board, programs, data_folder(None))
-        count, of = len(left.recipe.accuracies), len(board.recipe.accuracies)
-        dropped = "" if count >= FEWEST else f": left out, as fewer than {FEWEST}"
-        print(f"{board.name}: {count} of {of} networks are unseen{dropped}", file=sys.stderr)
-        kept += [left] if count >= FEWEST else []
+    both = [(board, unseen(board, programs, data_folder(None))) for board in boards]
+    kept = [left for _, left in both if len(left.recipe.accuracies) >= FEWEST]
     if not kept:
         raise ConfigError(f"unseen: no board has {FEWEST} or more networks that the programs have not seen")
+    for board, left in both:
+        count = len(left.recipe.accuracies)
+        dropped = "" if count >= FEWEST else f": left out, as fewer than {FEWEST}"
+        print(f"{board.name}: {count} of {len(board.recipe.accuracies)} networks are unseen{dropped}", file=sys.stderr)
     return kept

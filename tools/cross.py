@@ -24,10 +24,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m zcbench.tools.cross", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("results", type=Path, help="folder of scores")
     parser.add_argument("programs", type=Path, nargs="+", help="program files")
+    parser.add_argument("--with", dest="others", default="", help="other proxies to show, with commas; by default all")
     parser.add_argument("--figure", type=Path, help="SVG file to draw")
     given = parser.parse_args(arguments)
     try:
-        cells = cross(given.results, [read(path) for path in given.programs], data_folder(None))
+        others = [name for name in given.others.split(",") if name]
+        cells = cross(given.results, [read(path) for path in given.programs], data_folder(None), others)
         if given.figure:
             picture(given.figure, cells)
     except ZcbenchError as error:

@@ -176,7 +176,7 @@ def _names(board: Board) -> set[str]:
 
 def _on(board: Board, folder: Path, first: str, others: Sequence[str]) -> Against:
     names = (first, *others)
-    recipe = _only(board.recipe, names)
+    recipe = only(board.recipe, names)
     scored = {*recipe.versions, *recipe.aggregates}
     extra = [baseline(board, name) for name in names if name not in scored]
     scores = [with_aggregates(rows_of(folder, recipe), recipe, f"results {folder}")] if recipe.work else []
@@ -201,7 +201,7 @@ def _taus(m: Measured) -> Vector:
     return m.panel.sign * mean_over_seeds(np.column_stack([m.tau, m.drawn_tau]))
 
 
-def _only(recipe: Recipe, names: Iterable[str]) -> Recipe:
+def only(recipe: Recipe, names: Iterable[str]) -> Recipe:
     """Return the recipe of some proxies and aggregates alone, with the members that these read."""
     aggregates = tuple(name for name in recipe.aggregates if name in names)
     kept = {*names, *(member for name in aggregates for member in AGGREGATES[name].members)}

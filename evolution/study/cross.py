@@ -15,6 +15,7 @@ from ...bench.report import figures
 from ...bench.report.numbers import number
 from ...bench.results.board import Board, boards
 from ...bench.results.ranking import select, summarise
+from ...bench.results.rivals import only
 from ...bench.scoring.store import Store
 from ...bench.study.recipe import Recipe
 from ...errors import ResultsError
@@ -51,10 +52,16 @@ class Cell:
     own: bool
 
 
-def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
+def cross(results: Path, programs: Sequence[Found], data: Path, others: Sequence[str] = ()) -> list[Cell]:
     """Return a cell for every proxy on every board of a results folder, in the order of boards and programs.
 
-    Networks that any of the programs has seen are left out for all proxies, see `data.seen`. `data` is the data folder.
+    Networks that any of the programs has seen are left out for all proxies, see `data.seen`.
+
+    Args:
+        results: Folder of the scores.
+        programs: Programs, which have scores there.
+        data: The data folder.
+        others: Proxies beside the programs; empty for all that have scores.
 
     Raises:
         ProgramError: The recipe of a program does not say which networks it has seen.
@@ -66,9 +73,9 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     found_boards = boards(results)
     with Progress(f"boards of {results}", len(found_boards)) as progress:
         for board in found_boards:
-            cells += _cells(_unseen(board, programs, data), store, known)
+            cells += _cells(_unseen(board, programs, data), store, known, others)
             progress.advance(1)
-    absent = sorted(set(known) - {cell.proxy for cell in cells})
+    absent = sorted({*known, *others} - {cell.proxy for cell in cells})
     if absent:
         raise ResultsError(
             f"results: no scores of {', '.join(absent)} in {results}: score them with `zcbench run --program`"
@@ -76,8 +83,10 @@ def cross(results: Path, programs: Sequence[Found], data: Path) -> list[Cell]:
     return cells
 
 
-def _cells(recipe: Recipe, store: Store, known: Mapping[str, Found]) -> list[Cell]:
+def _cells(recipe: Recipe, store: Store, known: Mapping[str, Found], others: Sequence[str]) -> list[Cell]:
     """Return the cells of one board, those of programs first and in their order."""
+    if others:
+        recipe = only(recipe, {*known, *others})
     order = {name: place for place, name in enumerate(known)}
     rankings = summarise(recipe, select(store, recipe))
     cells = []

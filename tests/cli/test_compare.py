@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from zcbench.__main__ import main
+from zcbench.evolution.study.found import Found
 
 Refused = Callable[[list[str]], str]
 RUN = ["run", "--sample", "12", "--proxies", "naswot,conv_count", "--batch_sizes", "[2]", "--resamples", "50"]
@@ -84,3 +85,26 @@ def test_a_published_board_is_compared_without_a_run(capsys: pytest.CaptureFixtu
 )
 def test_bad_arguments_are_one_line(arguments: list[str], word: str, refused: Refused) -> None:
     assert word in refused(["compare", *arguments])
+
+
+def test_networks_that_a_program_has_seen_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = {"grounds": [{"space": "nb201", "dataset": "cifar10"}], "pool": 30, "sample_seed": 0}
+    Found(name="evolved-here", program="sum(macs)", over="layers", batch_size=2, recipe=recipe).write(Path("here.json"))
+    own = ["--sample", "45", "--proxies", "evolved-here,conv_count", "--include", "here.json"]
+    assert main([*RUN[:1], *own, "--batch_sizes", "[2]", "--resamples", "50", "--tracker", "none"]) == 0
+    capsys.readouterr()
+    asked = ["compare", "evolved-here", "--with", "conv_count", "--unseen"]
+    assert main([*asked, "--include", "here.json", "--json"]) == 0
+    written = capsys.readouterr()
+    (record,) = json.loads(written.out)
+    # The pool is drawn as the board's networks are, so the first thirty of these are in it.
+    assert record["n"] <= 15
+    assert "15 of 45 networks are unseen" in written.err
+    assert main(asked) == 2
+    assert "unseen: expected the files of programs in --include" in capsys.readouterr().err
+    Found(name="evolved-here", program="sum(macs)", over="layers", batch_size=2, recipe=recipe | {"pool": 40}).write(
+        Path("here.json")
+    )
+    assert main([*asked, "--include", "here.json"]) == 2
+    said = "zcbench: unseen: no board has 10 or more networks that the programs have not seen\n"
+    assert capsys.readouterr().err == said

@@ -93,6 +93,10 @@ def test_as_a_command_it_writes_csv(results, capsys):
     table = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert list(table["proxy"]) == ["wide", "loud", "known", "params"]
     assert table["tau"].to_numpy() == pytest.approx([c.tau for c in cross(results, FOUND, data_folder())], abs=1e-4)
+    assert main([str(results), *files[:2], "--with", "params"]) == 0
+    assert list(pd.read_csv(io.StringIO(capsys.readouterr().out))["proxy"]) == ["wide", "loud", "params"]
+    assert main([str(results), *files, "--with", "synflow"]) == 2
+    assert "no scores of synflow" in capsys.readouterr().err
 
 
 def test_the_picture_has_a_row_a_proxy_and_a_column_a_board(results):

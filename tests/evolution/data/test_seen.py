@@ -1,0 +1,117 @@
+"""Tests of what a program has seen, on a space in which every two networks are one function."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from zcbench.bench.results.board import Board
+from zcbench.bench.study.config import StudyConfig
+from zcbench.bench.study.resolve import resolve
+from zcbench.datasets import data_folder
+from zcbench.errors import ProgramError
+from zcbench.evolution.data.seen import grounds, unseen
+from zcbench.evolution.data.split import draw, part_of
+from zcbench.spaces import SPACES
+from zcbench.spaces.space import Sizes
+
+pytestmark = pytest.mark.usefixtures("_small")
+
+HERE = {"space": "paired17", "dataset": "cifar10-samples"}
+
+
+@pytest.fixture
+def space():
+    class Paired(SPACES["small"]):
+        name = "paired17"  # whose twenty classes are 9 in the pool, 5 in validation and 6 sealed
+
+        def representative(self, index):
+            return index - index % 2
+
+        def sizes_of(self, architecture, task):
+            return Sizes(1, 1)
+
+    SPACES.add("paired17", Paired)
+    return Paired()
+
+
+@pytest.fixture
+def board(space):
+    config = StudyConfig(**HERE, accuracy="made", proxies=["params"], sample=40, batch_sizes=[2], tracker="none")
+    study = resolve(config)
+    places = np.array([space.index(network) for network in study.recipe.accuracies], dtype=float)
+    return Board("t", "t", study.recipe, {"params": places}, ())
+
+
+def program(openings=(), **recipe):
+    return SimpleNamespace(name="evolved-1", recipe=recipe, openings=openings)
+
+
+def left(board, space, *programs):
+    found = unseen(board, programs, data_folder())
+    indices = [space.index(network) for network in found.recipe.accuracies]
+    assert found.sizes["params"].tolist() == indices  # what is known of the networks stays beside them
+    assert len(found.recipe.classes) == len(indices)
+    return set(indices)
+
+
+def test_pools_validation_and_openings_are_left_out_by_class(board, space):
+    searched = {"grounds": [HERE], "pool": 4, "test": 2, "sample_seed": 3, "split": "classes"}
+    pool, validation = (set(draw(space, part, n, 3)) for part, n in (("pool", 4), ("validation", 2)))
+    read = left(board, space, program(**searched))
+    assert {index - index % 2 for index in range(40)} - {index - index % 2 for index in read} == pool | validation
+    assert len(read) == 40 - 2 * 6
+    opened = {"space": "paired17", "n": 3, "sample_seed": 5}
+    assert read - left(board, space, program([opened], **searched)) == {
+        index + twin for index in draw(space, "sealed", 3, 5) for twin in (0, 1)
+    }
+    # an opening of more classes than there are has opened all
+    everything = program([opened | {"n": 100}], **searched)
+    assert not any(part_of(space, index) == "sealed" for index in left(board, space, everything))
+
+
+def test_a_file_that_does_not_say_how_many_validation_networks_chose_it_may_have_read_all(board, space):
+    found = left(board, space, program(grounds=[HERE], pool=4, sample_seed=3, split="classes"))
+    assert not any(part_of(space, index) == "validation" for index in found)
+    assert len(found) == 40 - 2 * (4 + 5)
+
+
+def test_a_pool_that_was_drawn_by_network_leaves_out_networks(board, space):
+    found = left(board, space, program(grounds=[HERE], pool=7, sample_seed=3))
+    assert set(range(40)) - found == set(space.sample(7, 3))
+
+
+def test_several_programs_have_seen_what_any_of_them_has(board, space):
+    one, other = program(grounds=[HERE], pool=7, sample_seed=3), program(grounds=[HERE], pool=7, sample_seed=4)
+    assert left(board, space, one, other) == left(board, space, one) & left(board, space, other)
+
+
+def test_programs_of_other_spaces_and_of_no_search_have_seen_nothing(board, space):
+    assert unseen(board, [program()], data_folder()) is board
+    away = program([{"space": "nb301", "n": 3, "sample_seed": 0}], grounds=[HERE | {"space": "nb301"}], pool=3)
+    assert unseen(board, [away], data_folder()) is board
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"grounds": [HERE]},
+        {"grounds": [HERE], "pool": "many", "sample_seed": 0},
+        {"grounds": [{}]},
+        {"grounds": 3},
+        {"pools": {"nb201 on cifar10": "1234"}},
+    ],
+)
+def test_a_recipe_that_does_not_say_it_is_refused(board, recipe):
+    with pytest.raises(ProgramError, match=r"evolved-1: its recipe does not say which networks it was evolved on"):
+        unseen(board, [program(**recipe)], data_folder())
+
+
+@pytest.mark.parametrize("record", [{}, {"space": "paired17"}, {"space": "paired17", "n": None, "sample_seed": 0}])
+def test_an_opening_that_does_not_say_it_is_refused(board, record):
+    with pytest.raises(ProgramError, match="does not say which networks"):
+        unseen(board, [program([record])], data_folder())
+
+
+def test_grounds_are_named(board):
+    assert grounds(program(grounds=[HERE])) == [("paired17", "cifar10-samples")]
+    assert grounds(program()) == []
