@@ -217,19 +217,20 @@ def _axis(correlations: Iterable[Correlation]) -> tuple[float, float]:
 def _summary(made: Leaderboard, tuned: Collection[str]) -> Mapping[str, object] | None:
     """Return the best proxy over all boards beside the better of params and MACs; None if no proxy is on all boards.
 
-    `equal` are other proxies with the mean rank of the best. `untuned` is the best proxy that was not tuned on these
-    networks, if the best one was, or None.
+    `equal` are other proxies with the mean rank of the best. `untuned` are the best of those that were not tuned
+    on these networks, if the best one was; they have one mean rank.
     """
     ranked = [overall for overall in made.overall if math.isfinite(overall.mean_rank)]
     proper = [overall for overall in ranked if overall.proxy not in BASELINES]
     size = [overall for overall in ranked if overall.proxy in ("params", "macs")]
     if not proper or not size:
         return None
+    untuned = [overall for overall in proper if overall.proxy not in tuned] if proper[0].proxy in tuned else []
     ahead = [overall for overall in proper if overall.mean_rank < size[0].mean_rank]
     return {
         "best": proper[0],
         "equal": [of.proxy for of in proper[1:] if of.mean_rank == proper[0].mean_rank],
-        "untuned": next((o for o in proper if o.proxy not in tuned), None) if proper[0].proxy in tuned else None,
+        "untuned": [of for of in untuned if of.mean_rank == untuned[0].mean_rank],
         "size": size[0],
         "ahead": len(ahead),
         "proper": len(proper),
