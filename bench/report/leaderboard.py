@@ -253,6 +253,7 @@ def _differing(folder: Path, made: Leaderboard, beside: Beside, progress: Progre
     """Yield the documents and figures that are not what the scores give."""
     drawn = any(figures.is_ours(path.read_text("utf-8", errors="replace")) for path in _drawings(folder))
     if drawn and not figures.available():
+        progress.advance(2)
         yield 'the page and the figures cannot be made again without matplotlib: pip install "zcbench[report]"'
         return
     expected = _documents(made, beside, progress, drawn=drawn)
