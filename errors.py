@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: Most names that an error lists.
 SHOWN = 24
@@ -86,6 +86,11 @@ def bad_architecture(text: str, reason: object) -> ArchitectureError:
     return ArchitectureError(f"architecture '{text[:100]}': {reason}")
 
 
+def few(names: Sequence[str], most: int = SHOWN) -> str:
+    """Return the first `most` names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name; it suggests the nearest known names."""
     names = sorted(known)
@@ -93,8 +98,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
     if len(parts) > 1 and set(parts) <= set(names):
         return UnknownNameError(f"unknown {kind} '{name}': names are separated by commas: {','.join(parts)}")
     close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-    few = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {few}"
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {few(names)}"
     if kind == "proxy" and not close:
         hint = "if it is yours, name its file with --include; otherwise see `zcbench list proxies`"
     return UnknownNameError(f"unknown {kind} '{name}': {hint}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from zcbench.errors import BaselineError, in_words, kind_of
+from zcbench.errors import BaselineError, few, in_words, kind_of
 
 
 @dataclass
@@ -52,3 +52,9 @@ def test_an_error_of_the_house_keeps_its_words() -> None:
 def test_kinds_of_values_in_words() -> None:
     kinds = [kind_of(value) for value in ({}, [], "", True, None, 3, 0.5)]
     assert kinds == ["names with values", "a list", "a text", "true or false", "nothing", "a number", "a number"]
+
+
+def test_many_names_are_the_first_and_a_number() -> None:
+    assert few(["a", "b"], 3) == "a, b"
+    assert few(["a", "b", "c"], 3) == "a, b, c"
+    assert few(["a", "b", "c", "d", "e"], 3) == "a, b, c and 2 more"

@@ -21,7 +21,7 @@ from ...bench.stats.correlation import correlate, correlate_seeds
 from ...bench.stats.top import FEWEST
 from ...bench.stats.top import top as most_accurate
 from ...bench.study.recipe import Recipe
-from ...errors import ConfigError
+from ...errors import ConfigError, few
 from ...proxies.aggregate import ranks
 from ..language.primitives import TRANSFORM, Kind, Primitive
 from ..language.programs import Program, Vocabulary
@@ -129,7 +129,7 @@ def table(name: str, recipe: Recipe, rows: pd.DataFrame, proxies: Sequence[str])
     chosen = with_aggregates(rows, recipe, name)
     absent = [proxy for proxy in proxies if proxy not in set(chosen["proxy"])]
     if absent:
-        raise ConfigError(f"proxies: {name} has no scores of {', '.join(absent)}: expected proxies of its run")
+        raise ConfigError(f"proxies: {name} has no scores of {few(absent, 3)}: expected proxies of its run")
     scores = {}
     known = {}
     keep = np.isfinite(recipe.values)
