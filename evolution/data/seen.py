@@ -16,11 +16,16 @@ class Recorded(Protocol):
     """A program with the record of its search, and of its openings."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """Name of the proxy."""
+
     @property
-    def recipe(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def recipe(self) -> Mapping[str, Any]:
+        """Settings of the search that found the program; empty if none did."""
+
     @property
-    def openings(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: D102
+    def openings(self) -> Sequence[Mapping[str, Any]]:
+        """What every opening of sealed networks gave, or that it has begun."""
 
 
 def unseen(board: Board, programs: Sequence[Recorded], data: Path) -> Board:

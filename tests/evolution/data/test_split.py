@@ -135,7 +135,8 @@ def test_what_a_program_measured_replaces_no_setting_in_its_file(config):
     best = discover(resolved).candidates[0]
     (file,) = Path(resolved.out, "programs").glob(f"{best.found.name}.json")
     settings = json.loads(json.dumps(dict(resolved.recipe)))
-    np.testing.assert_equal(read(file).recipe, settings | {"least": best.kinds, "tau": best.tau})
+    chosen = {"test": len(resolved.grounds[0].indices) - resolved.pool, "least": best.kinds, "tau": best.tau}
+    np.testing.assert_equal(read(file).recipe, settings | chosen)
 
 
 def test_a_program_file_scores_as_the_search_did(config):
