@@ -33,13 +33,14 @@ def arguments(parser: Parser) -> None:
         help="The names of others to compare it with; by default params and macs, which need no score.",
     )
     parser.add_argument("--results", default="results", help="The results folder, or the folder of a leaderboard.")
-    parser.add_argument("--space", default="", help="Only boards of this benchmark space.")
-    parser.add_argument("--dataset", default="", help="Only boards of this data set.")
+    kind = list[str] | str
+    parser.add_argument("--space", type=kind, default=[], help="Only boards of these benchmark spaces; by default all.")
+    parser.add_argument("--dataset", type=kind, default=[], help="Only boards of these data sets; by default all.")
     parser.add_argument(
         "--unseen",
         action="store_true",
-        help="Leave out the networks that the program files of --include have seen: those of their pools, of the "
-        "choice between programs, and of their openings.",
+        help="Leave out the networks that the program files of --include have seen: those of the pool, and those "
+        "that chose between programs.",
     )
     parser.add_argument("--figure", help="The path of an SVG file to draw.")
     add_shared(parser, "include")
@@ -63,7 +64,7 @@ def main(parsed: Sequence[Namespace]) -> int:
         raise ResultsError(f"results: {folder} does not exist: start a run with zcbench run --out {folder}")
     load(listed(given.include))
     others = values_of(given, "with") or [name for name in RIVALS if name != given.proxy]
-    asked = boards_on(folder, space=given.space, dataset=given.dataset)
+    asked = boards_on(folder, spaces=values_of(given, "space"), datasets=values_of(given, "dataset"))
     if given.unseen:
         asked = _unseen(asked, [Path(file) for file in listed(given.include)])
     found = against(folder, given.proxy, others, asked)

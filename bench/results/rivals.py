@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,25 +62,29 @@ class Lowest:
     tau: Difference
 
 
-def boards_on(folder: Path, *, space: str = "", dataset: str = "") -> list[Board]:
+def boards_on(folder: Path, *, spaces: Collection[str] = (), datasets: Collection[str] = ()) -> list[Board]:
     """Return the boards of a results folder or of a leaderboard.
 
     Args:
         folder: Folder of the results or of the leaderboard.
-        space: Only boards of this space; empty for all.
-        dataset: Only boards of this data set; empty for all.
+        spaces: Only boards of these spaces; empty for all.
+        datasets: Only boards of these data sets; empty for all.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is none, or none of a space or a data set that is named.
         ResultsError: The results cannot be read.
     """
     found = [
         board
         for board in boards_of(folder)
-        if space in {"", board.recipe.space} and dataset in {"", board.recipe.dataset}
+        if (not spaces or board.recipe.space in spaces) and (not datasets or board.recipe.dataset in datasets)
     ]
     if not found:
-        raise ConfigError(f"results: expected runs of {space or 'any space'} on {dataset or 'any data set'}, got none")
+        what = f"{' or '.join(spaces) or 'any space'} on {' or '.join(datasets) or 'any data set'}"
+        raise ConfigError(f"results: expected runs of {what}, got none")
+    known = {name for board in found for name in (board.recipe.space, board.recipe.dataset)}
+    if absent := [name for name in (*spaces, *datasets) if name not in known]:
+        raise ConfigError(f"results: expected runs of {absent[0]} too, got none")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a program has seen: the networks whose accuracies its search, its choice or one of its openings has read."""
+"""What a program has seen: the networks whose accuracies its search, or the choice of it, has read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .split import draw, part_of
 
 
 class Recorded(Protocol):
-    """A program with the record of its search, and of its openings."""
+    """A program with the record of its search."""
 
     @property
     def name(self) -> str:
@@ -23,17 +23,14 @@ class Recorded(Protocol):
     def recipe(self) -> Mapping[str, Any]:
         """Settings of the search that found the program; empty if none did."""
 
-    @property
-    def openings(self) -> Sequence[Mapping[str, Any]]:
-        """What every opening of sealed networks gave, or that it has begun."""
-
 
 def unseen(board: Board, programs: Sequence[Recorded], data: Path) -> Board:
     """Return a board without the networks that any of some programs has seen.
 
-    These are the pool of its search, by network or by class as the search drew it. After a search by class, they are
-    also all networks of the classes of validation, and of those of every opening. A file that does not say how many
-    classes of validation were read may have read all of them. A program without grounds has seen nothing.
+    These are the pool of its search, by network or by class as the search drew it, and after a search by class the
+    classes of validation that chose it among others. A file that does not say how many these were may have read all of
+    them. Opened networks are unseen: an opening measures a program, and makes none. A program without grounds has seen
+    nothing.
 
     Args:
         board: Board of any space.
@@ -104,7 +101,4 @@ def _seen(space: Space, program: Recorded) -> tuple[set[int], set[int], bool]:
                 validated = True
         else:
             indices |= set(space.sample(count, seed))
-    for record in program.openings:
-        if record["space"] == space.name:
-            classes |= set(draw(space, "sealed", int(record["n"]), int(record["sample_seed"]), at_most=True))
     return indices, classes, validated

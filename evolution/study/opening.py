@@ -56,7 +56,7 @@ def open_sealed(programs: Sequence[Path], config: EvolveConfig) -> list[Table]:
         rankings = {r.proxy: r for r in summarise(study.recipe, select(store, study.recipe))}
         boards = [
             board
-            for board in boards_on(study.out, space=ground.space, dataset=ground.dataset)
+            for board in boards_on(study.out, spaces=[ground.space], datasets=[ground.dataset])
             if board.recipe.accuracies == study.recipe.accuracies and board.recipe.batches == study.recipe.batches
         ]
         for path in programs:

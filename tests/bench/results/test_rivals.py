@@ -33,7 +33,7 @@ def study(out: Path, **changes: object) -> None:
     run(resolve(StudyConfig(out=str(out), **(settings | changes))))  # type: ignore[arg-type]
 
 
-def compared(store: Store, first: str, others: list[str], **only: str) -> list[Against]:
+def compared(store: Store, first: str, others: list[str], **only: list[str]) -> list[Against]:
     return against(store.folder, first, others, boards_on(store.folder, **only))
 
 
@@ -75,11 +75,13 @@ def test_baselines_are_known_without_scores(store: Store) -> None:
 def test_every_board_that_has_all_of_them_counts(store: Store) -> None:
     assert len(compared(store, "conv_count", ["params"])) == 2
     assert len(compared(store, "conv_count", ["relu_count"])) == 1
-    assert len(compared(store, "conv_count", ["params"], space="nb201", dataset="cifar10-samples")) == 2
+    assert len(compared(store, "conv_count", ["params"], spaces=["nb201"], datasets=["cifar10-samples"])) == 2
     with pytest.raises(ConfigError, match="no board has all of naswot, relu_count"):
         compared(store, "naswot", ["relu_count"])
     with pytest.raises(ConfigError, match="expected runs of nb101 on any data set, got none"):
-        compared(store, "naswot", ["params"], space="nb101")
+        compared(store, "naswot", ["params"], spaces=["nb101"])
+    with pytest.raises(ConfigError, match="expected runs of nb101 too, got none"):
+        compared(store, "naswot", ["params"], spaces=["nb201", "nb101"])
 
 
 def test_what_cannot_be_compared_is_named(store: Store) -> None:
