@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jsonargparse import Namespace
 
 from ..bench.study.config import listed
-from ..errors import ConfigError, ResultsError
+from ..errors import ConfigError, ResultsError, few
 from ..plugins import load
 from .parser import Parser, add_shared, values_of
 from .terminal import show, waiting
@@ -66,7 +66,7 @@ def main(parsed: Sequence[Namespace]) -> int:
     others = values_of(given, "with") or [name for name in RIVALS if name != given.proxy]
     asked = boards_on(folder, spaces=values_of(given, "space"), datasets=values_of(given, "dataset"))
     if given.unseen:
-        asked = _unseen(asked, [Path(file) for file in listed(given.include)])
+        asked = _unseen(asked, [Path(file) for file in listed(given.include)], [given.proxy, *others])
     found = against(folder, given.proxy, others, asked)
     if left := len(asked) - len(found):
         print(f"left out: {left} of {len(asked)} boards, which lack one of these proxies", file=sys.stderr)
@@ -87,24 +87,32 @@ def main(parsed: Sequence[Namespace]) -> int:
     return 0
 
 
-def _unseen(boards: Sequence[Board], files: Sequence[Path]) -> list[Board]:
+def _unseen(boards: Sequence[Board], files: Sequence[Path], names: Sequence[str]) -> list[Board]:
     """Return the boards without what the programs among some files have seen, and say how many networks are left."""
+    from ..bench.results.standing import BASELINES
     from ..bench.stats.top import FEWEST
     from ..datasets import data_folder
     from ..evolution.data.seen import unseen
     from ..evolution.study.found import read
+    from ..proxies import AGGREGATES, PROXIES
 
     programs = [read(file) for file in files if file.suffix == ".json"]
     if not programs:
         raise ConfigError(
             "unseen: expected the files of programs in --include, which say what they have seen, got none"
         )
-    both = [(board, unseen(board, programs, data_folder(None))) for board in boards]
-    kept = [left for _, left in both if len(left.recipe.accuracies) >= FEWEST]
-    if not kept:
-        raise ConfigError(f"unseen: no board has {FEWEST} or more networks that the programs have not seen")
-    for board, left in both:
+    if unknown := [name for name in names if name not in {*PROXIES, *AGGREGATES, *BASELINES}]:
+        raise ConfigError(f"unseen: nothing says what {few(unknown, 3)} has seen: name its file with --include")
+    kept = []
+    for board in boards:
+        left = unseen(board, programs, data_folder(None))
         count = len(left.recipe.accuracies)
         dropped = "" if count >= FEWEST else f": left out, as fewer than {FEWEST}"
         print(f"{board.name}: {count} of {len(board.recipe.accuracies)} networks are unseen{dropped}", file=sys.stderr)
+        kept += [left] if count >= FEWEST else []
+    if not kept:
+        raise ConfigError(
+            f"unseen: no board has {FEWEST} or more networks that {few([p.name for p in programs], 3)} have not seen: "
+            "score others, such as those of zcbench run --sample_seed 1"
+        )
     return kept

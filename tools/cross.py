@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--figure", type=Path, help="SVG file to draw")
     given = parser.parse_args(arguments)
     try:
-        others = [name for name in given.others.split(",") if name]
+        others = [name.strip() for name in given.others.split(",") if name.strip()]
         cells = cross(given.results, [read(path) for path in given.programs], data_folder(None), others)
         if given.figure:
             picture(given.figure, cells)

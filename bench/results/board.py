@@ -51,7 +51,8 @@ class Board:
         """Return the board of those of its networks that are among some others."""
         kept = np.array([network in networks for network in self.recipe.accuracies])
         sizes = {name: values[kept] for name, values in self.sizes.items()}
-        return dataclasses.replace(self, recipe=self.recipe.part(networks), sizes=sizes)
+        recipe = self.recipe.part(networks)
+        return dataclasses.replace(self, name=_name(recipe), recipe=recipe, sizes=sizes)
 
     def document(self) -> dict[str, Any]:
         """Return the board as JSON holds it, for `from_record` to read."""

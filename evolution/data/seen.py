@@ -27,7 +27,7 @@ class Recorded(Protocol):
 def unseen(board: Board, programs: Sequence[Recorded], data: Path) -> Board:
     """Return a board without the networks that any of some programs has seen.
 
-    These are the pool of its search, by network or by class as the search drew it, and after a search by class the
+    These are all networks of the classes that the pool of its search lies in, and after a search by class those of the
     classes of validation that chose it among others. A file that does not say how many these were may have read all of
     them. Opened networks are unseen: an opening measures a program, and makes none. A program without grounds has seen
     nothing.
@@ -41,24 +41,17 @@ def unseen(board: Board, programs: Sequence[Recorded], data: Path) -> Board:
         ProgramError: A recipe does not say which networks were read.
     """
     space = SPACES[board.recipe.space](data)
-    indices: set[int] = set()
     classes: set[int] = set()
     validated = False
     for program in programs:
-        try:
-            own, own_classes, all_validation = _seen(space, program)
-        except (LookupError, TypeError, ValueError, AttributeError):
-            raise nowhere(program.name) from None
-        indices |= own
-        classes |= own_classes
+        own, all_validation = _seen(space, program)
+        classes |= own
         validated |= all_validation
-    if not (indices or classes or validated):
+    if not (classes or validated):
         return board
 
     def kept(index: int) -> bool:
-        if index in indices or (classes and space.representative(index) in classes):
-            return False
-        return not validated or part_of(space, index) != "validation"
+        return space.representative(index) not in classes and not (validated and part_of(space, index) == "validation")
 
     return board.part({name for name in board.recipe.accuracies if kept(space.index(name))})
 
@@ -69,36 +62,38 @@ def grounds(program: Recorded) -> list[tuple[str, str]]:
     Raises:
         ProgramError: The recipe does not say it.
     """
-    try:
-        if "pools" in program.recipe and "grounds" not in program.recipe:  # an aggregate, fitted on a board
-            raise LookupError("grounds")
-        return [(str(ground["space"]), str(ground["dataset"])) for ground in program.recipe.get("grounds", ())]
-    except (LookupError, TypeError):
-        raise nowhere(program.name) from None
+    recipe = program.recipe
+    if "pools" in recipe and "grounds" not in recipe:  # an aggregate, fitted on a board
+        raise _nowhere(program)
+    found = recipe.get("grounds", [])
+    if not isinstance(found, list) or not all(isinstance(ground, dict) for ground in found):
+        raise _nowhere(program)
+    both = [(ground.get("space"), ground.get("dataset")) for ground in found]
+    if not all(isinstance(name, str) for names in both for name in names):
+        raise _nowhere(program)
+    return both
 
 
-def nowhere(name: str) -> ProgramError:
-    """Return the error of a program whose recipe does not say what it has seen."""
+def _nowhere(program: Recorded) -> ProgramError:
     return ProgramError(
-        f"program {name}: its recipe does not say which networks it was evolved on: expected grounds, pool and "
-        "sample_seed, as `zcbench evolve` writes them, or no grounds"
+        f"program {program.name}: its recipe does not say which networks it was evolved on: expected grounds, and "
+        "pool, test and sample_seed as whole numbers, as `zcbench evolve` writes them, or no grounds"
     )
 
 
-def _seen(space: Space, program: Recorded) -> tuple[set[int], set[int], bool]:
-    """Return the networks and the classes of a space that a program has seen, and whether it may be all validation."""
-    indices: set[int] = set()
-    classes: set[int] = set()
-    validated = False
+def _seen(space: Space, program: Recorded) -> tuple[set[int], bool]:
+    """Return the classes of a space that a program has seen, and whether it may have seen all of validation."""
     recipe = program.recipe
-    if any(name == space.name for name, _ in grounds(program)):
-        count, seed = int(recipe["pool"]), int(recipe["sample_seed"])
-        if recipe.get("split") == "classes":
-            classes |= set(draw(space, "pool", count, seed))
-            if "test" in recipe:
-                classes |= set(draw(space, "validation", int(recipe["test"]), seed))
-            else:
-                validated = True
-        else:
-            indices |= set(space.sample(count, seed))
-    return indices, classes, validated
+    if space.name not in {name for name, _ in grounds(program)}:
+        return set(), False
+    count, seed, test = recipe.get("pool"), recipe.get("sample_seed"), recipe.get("test", 0)
+    for number, least in ((count, 1), (seed, 0), (test, 0)):
+        if type(number) is not int or not least <= number < 2**32:
+            raise _nowhere(program)
+    split = recipe.get("split", "networks")
+    if split == "networks":
+        return {space.representative(index) for index in space.sample(min(count, space.size), seed)}, False
+    if split != "classes":
+        raise _nowhere(program)
+    pool = draw(space, "pool", count, seed, at_most=True)
+    return {*pool, *draw(space, "validation", test, seed, at_most=True)}, "test" not in recipe

@@ -26,7 +26,7 @@ from ..engine.generations import State, evolve, last_state, programs
 from ..engine.layers import LayerProblem
 from ..engine.networks import NetworkProblem, Pool
 from ..language.programs import Program
-from .found import Found, digest
+from .found import Found, digest, read
 from .resolve import ProgramSearch
 
 #: Proxies that the best programs are compared with in the test.
@@ -229,7 +229,10 @@ def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     # How many validation networks chose it does not change the search, and says what it has seen.
     chosen = {"test": len(search.grounds[0].indices) - search.pool} if search.by_class else {}
     recipe = {**search.recipe, **chosen, **measured, "tau": candidate.tau}
-    dataclasses.replace(candidate.found, recipe=recipe).write(path)
+    former = read(path) if path.exists() else candidate.found
+    if "test" in former.recipe:  # a choice among fewer networks does not forget those of an earlier one
+        recipe["test"] = max(recipe["test"], former.recipe["test"])
+    dataclasses.replace(candidate.found, recipe=recipe, openings=former.openings).write(path)
     return path
 
 

@@ -99,12 +99,17 @@ def test_networks_that_a_program_has_seen_are_left_out(capsys: pytest.CaptureFix
     (record,) = json.loads(written.out)
     # The pool is drawn as the board's networks are, so the first thirty of these are in it.
     assert record["n"] <= 15
-    assert "15 of 45 networks are unseen" in written.err
+    assert "of 45 networks are unseen" in written.err
+    assert main([*asked[:2], "--with", "evolved-there", *asked[4:], "--include", "here.json"]) == 2
+    assert "nothing says what evolved-there has seen: name its file with --include" in capsys.readouterr().err
     assert main(asked) == 2
     assert "unseen: expected the files of programs in --include" in capsys.readouterr().err
     Found(name="evolved-here", program="sum(macs)", over="layers", batch_size=2, recipe=recipe | {"pool": 40}).write(
         Path("here.json")
     )
     assert main([*asked, "--include", "here.json"]) == 2
-    said = "zcbench: unseen: no board has 10 or more networks that the programs have not seen\n"
-    assert capsys.readouterr().err == said
+    *_, count, said = capsys.readouterr().err.splitlines()
+    assert "of 45 networks are unseen: left out, as fewer than 10" in count
+    assert said.startswith(
+        "zcbench: unseen: no board has 10 or more networks that evolved-here have not seen: score oth"
+    )

@@ -1,5 +1,6 @@
 """Tests of what a program has seen, on a space in which every two networks are one function."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,7 +40,7 @@ def board(space):
     config = StudyConfig(**HERE, accuracy="made", proxies=["params"], sample=40, batch_sizes=[2], tracker="none")
     study = resolve(config)
     places = np.array([space.index(network) for network in study.recipe.accuracies], dtype=float)
-    return Board("t", "t", study.recipe, {"params": places}, ())
+    return Board("t", "paired17, 40 networks", study.recipe, {"params": places}, ())
 
 
 def program(**recipe):
@@ -48,10 +49,15 @@ def program(**recipe):
 
 def left(board, space, *programs):
     found = unseen(board, programs, data_folder())
+    assert f"{len(found.recipe.accuracies)} networks" in found.name
     indices = [space.index(network) for network in found.recipe.accuracies]
     assert found.sizes["params"].tolist() == indices  # what is known of the networks stays beside them
     assert len(found.recipe.classes) == len(indices)
     return set(indices)
+
+
+def left_all(board, *programs):
+    return unseen(board, programs, data_folder()).recipe.accuracies
 
 
 def test_pools_and_validation_are_left_out_by_class(board, space):
@@ -69,9 +75,11 @@ def test_a_file_that_does_not_say_how_many_validation_networks_chose_it_may_have
     assert len(found) == 40 - 2 * (4 + 5)
 
 
-def test_a_pool_that_was_drawn_by_network_leaves_out_networks(board, space):
+def test_a_pool_that_was_drawn_by_network_leaves_out_what_is_equal_to_one_of_it(board, space):
     found = left(board, space, program(grounds=[HERE], pool=7, sample_seed=3))
-    assert set(range(40)) - found == set(space.sample(7, 3))
+    drawn = set(space.sample(7, 3))
+    assert set(range(40)) - found == drawn | {index ^ 1 for index in drawn}
+    assert not left_all(board, program(grounds=[HERE], pool=1000, sample_seed=3))
 
 
 def test_several_programs_have_seen_what_any_of_them_has(board, space):
@@ -89,7 +97,15 @@ def test_programs_of_other_spaces_and_of_no_search_have_seen_nothing(board, spac
     "recipe",
     [
         {"grounds": [HERE]},
-        {"grounds": [HERE], "pool": "many", "sample_seed": 0},
+        {"grounds": [HERE], "pool": "20", "sample_seed": 0},
+        {"grounds": [HERE], "pool": 0, "sample_seed": 0},
+        {"grounds": [HERE], "pool": True, "sample_seed": 0},
+        {"grounds": [HERE], "pool": math.inf, "sample_seed": 0},
+        {"grounds": [HERE], "pool": 20.7, "sample_seed": 0},
+        {"grounds": [HERE], "pool": 20, "sample_seed": -1},
+        {"grounds": [HERE], "pool": 20, "sample_seed": 0, "split": "Classes"},
+        {"grounds": [HERE], "pool": 20, "sample_seed": 0, "split": "classes", "test": math.inf},
+        {"grounds": [{"space": ["paired17"], "dataset": "cifar10-samples"}], "pool": 20, "sample_seed": 0},
         {"grounds": [{}]},
         {"grounds": 3},
         {"pools": {"nb201 on cifar10": "1234"}},

@@ -139,6 +139,18 @@ def test_what_a_program_measured_replaces_no_setting_in_its_file(config):
     np.testing.assert_equal(read(file).recipe, settings | chosen)
 
 
+def test_the_same_search_again_forgets_no_opening_and_no_choice(config):
+    resolved = resolve_search(dataclasses.replace(config, test=4))
+    best = discover(resolved).candidates[0]
+    (file,) = Path(resolved.out, "programs").glob(f"{best.found.name}.json")
+    written = read(file)
+    dataclasses.replace(written, openings=[{"space": "small"}]).write(file)
+    discover(resolve_search(config))
+    again = read(file)
+    assert again.openings == [{"space": "small"}]
+    assert again.recipe["test"] == written.recipe["test"] == config.test + 1
+
+
 def test_a_program_file_scores_as_the_search_did(config):
     resolved = resolve_search(config)
     (study,) = resolved.grounds
