@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...bench.report import figures
 from ...bench.report.numbers import number
@@ -130,40 +131,58 @@ def reading(program: str) -> str:
 def picture(path: Path, cells: Sequence[Cell]) -> None:
     """Draw a table with a row for every proxy and a column for every board; colours show Kendall's tau.
 
-    Programs are named by what they read, and by where they were evolved unless that is the same for all. A number is
-    bold where its program was evolved on other networks of the board. If a board has a proxy with several batch sizes,
-    each of them has a row.
+    Of several boards, the last column has the lowest tau of each row, and the highest of these stands on top. Programs
+    are named by what they read, and by where they were evolved unless that is the same for all. A number is bold where
+    its program was evolved on other networks of the board. If a board has a proxy with several batch sizes, each of
+    them has a row.
 
     Raises:
         ResultsError: matplotlib is not installed.
     """
     several = len({(c.proxy, c.space, c.dataset) for c in cells}) < len(cells)
-    rows = {(c.proxy, c.batch_size if several else 0): c for c in cells}
-    places = {row: place for place, row in enumerate(rows)}
     columns = {board: place for place, board in enumerate(dict.fromkeys((c.space, c.dataset) for c in cells))}
-    names, heads = _names(list(rows.values()), several=several), _heads(cells, several=several)
+    rows: dict[tuple[str, int], list[Cell]] = {}
+    for c in cells:
+        rows.setdefault((c.proxy, c.batch_size if several else 0), []).append(c)
+    least = {row: _lowest(of, len(columns)) for row, of in rows.items()}
+    order = sorted(rows, key=lambda row: -least[row] if math.isfinite(least[row]) else math.inf)
+    names, heads = _names([rows[row][0] for row in order], several=several), _heads(cells, several=several)
+    if len(columns) > 1:
+        heads.append(f"lowest\nof {len(columns)}")
     with figures.style():
-        import matplotlib as mpl
-
         beside = 0.3 + 0.075 * max(map(len, names))
-        width, height = beside + CELL[0] * len(columns), 1.4 + CELL[1] * len(names)
+        width, height = beside + CELL[0] * len(heads), 1.4 + CELL[1] * len(names)
         drawing, axis = figures.figure(1, 1, width=width, height=height)
-        for c in cells:
-            x, y = columns[c.space, c.dataset], places[c.proxy, c.batch_size if several else 0]
-            fill = "0.9" if math.isnan(c.tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((c.tau + 1) / 2))
-            axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
-            ink, weight = "white" if abs(c.tau) > 0.65 else "black", "bold" if c.own else "normal"
-            text = number(c.tau, 2, zero=True, missing="nan")
-            axis.text(x, y, text, ha="center", va="center", color=ink, weight=weight)
-        axis.set_xlim(-0.5, len(columns) - 0.5)
+        for y, row in enumerate(order):
+            for c in rows[row]:
+                _draw(axis, columns[c.space, c.dataset], y, c.tau, bold=c.own)
+            if len(columns) > 1:
+                _draw(axis, len(columns), y, least[row], bold=False)
+        axis.set_xlim(-0.5, len(heads) - 0.5)
         axis.set_ylim(len(names) - 0.5, -0.5)
-        axis.set_xticks(range(len(columns)), heads)
+        axis.set_xticks(range(len(heads)), heads)
         axis.set_yticks(range(len(names)), names)
         axis.xaxis.tick_top()
         axis.tick_params(length=0)
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
         figures.save(drawing, path)
+
+
+def _draw(axis: Any, x: int, y: int, tau: float, *, bold: bool) -> None:
+    """Draw one cell with its number."""
+    import matplotlib as mpl
+
+    fill = "0.9" if math.isnan(tau) else mpl.colors.to_hex(mpl.colormaps["RdBu"]((tau + 1) / 2))
+    axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white"))
+    ink, weight = "white" if abs(tau) > 0.65 else "black", "bold" if bold else "normal"
+    text = number(tau, 2, zero=True, missing="nan")
+    axis.text(x, y, text, ha="center", va="center", color=ink, weight=weight)
+
+
+def _lowest(cells: Sequence[Cell], boards: int) -> float:
+    """Return the lowest tau of a proxy; NaN if it has none on some board."""
+    return min(c.tau for c in cells) if len(cells) == boards and all(math.isfinite(c.tau) for c in cells) else math.nan
 
 
 def _names(rows: Sequence[Cell], *, several: bool) -> list[str]:
