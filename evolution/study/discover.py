@@ -230,8 +230,8 @@ def _write(search: ProgramSearch, candidate: Candidate) -> Path:
     chosen = {"test": len(search.grounds[0].indices) - search.pool} if search.by_class else {}
     recipe = {**search.recipe, **chosen, **measured, "tau": candidate.tau}
     former = read(path) if path.exists() else candidate.found
-    if "test" in former.recipe:  # a choice among fewer networks does not forget those of an earlier one
-        recipe["test"] = max(recipe["test"], former.recipe["test"])
+    if chosen and type(before := former.recipe.get("test")) is int:  # a later choice forgets no network of this one
+        recipe["test"] = max(recipe["test"], before)
     dataclasses.replace(candidate.found, recipe=recipe, openings=former.openings).write(path)
     return path
 
