@@ -68,9 +68,12 @@ def grounds(program: Recorded) -> list[tuple[str, str]]:
     found = recipe.get("grounds", [])
     if not isinstance(found, list) or not all(isinstance(ground, dict) for ground in found):
         raise _nowhere(program)
-    both = [(ground.get("space"), ground.get("dataset")) for ground in found]
-    if not all(isinstance(name, str) for names in both for name in names):
-        raise _nowhere(program)
+    both = []
+    for ground in found:
+        space, dataset = ground.get("space"), ground.get("dataset")
+        if not isinstance(space, str) or not isinstance(dataset, str):
+            raise _nowhere(program)
+        both.append((space, dataset))
     return both
 
 
@@ -86,14 +89,19 @@ def _seen(space: Space, program: Recorded) -> tuple[set[int], bool]:
     recipe = program.recipe
     if space.name not in {name for name, _ in grounds(program)}:
         return set(), False
-    count, seed, test = recipe.get("pool"), recipe.get("sample_seed"), recipe.get("test", 0)
-    for number, least in ((count, 1), (seed, 0), (test, 0)):
-        if type(number) is not int or not least <= number < 2**32:
-            raise _nowhere(program)
+    count, seed = _whole(program, "pool", 1), _whole(program, "sample_seed", 0)
     split = recipe.get("split", "networks")
     if split == "networks":
         return {space.representative(index) for index in space.sample(min(count, space.size), seed)}, False
     if split != "classes":
         raise _nowhere(program)
+    validation = _whole(program, "test", 0) if "test" in recipe else 0
     pool = draw(space, "pool", count, seed, at_most=True)
-    return {*pool, *draw(space, "validation", test, seed, at_most=True)}, "test" not in recipe
+    return {*pool, *draw(space, "validation", validation, seed, at_most=True)}, "test" not in recipe
+
+
+def _whole(program: Recorded, name: str, least: int) -> int:
+    number = program.recipe.get(name)
+    if type(number) is not int or not least <= number < 2**32:
+        raise _nowhere(program)
+    return number
