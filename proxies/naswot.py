@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import NotApplicableError
 from .passes import DATA, Forward, Operations, Tap, Tapped
-from .passes.taps import Place, relus
+from .passes.taps import Place, of_each_image, relus
 from .registry import reads, register
 
 
@@ -60,9 +60,7 @@ def naswot(codes: Tapped = reads(CODES)) -> float:
     Deviation: the authors choose modules by the letters "ReLU" in the class name. This also finds the ReLU-Conv-BN
     containers of the benchmark and counts every ReLU but the last twice. Here each ReLU counts once.
     """
-    if len({agreements.shape for _, agreements in codes}) > 1:
-        raise NotApplicableError("the operations see different numbers of images, since images consist of tiles")
-    kernel = torch.stack([agreements for _, agreements in codes]).sum(0)
+    kernel = torch.stack(of_each_image(codes)).sum(0)
     if (kernel.triu(1) == kernel[0, 0]).any():  # equal rows, of which elimination may leave round-off
         return -math.inf
     return float(torch.linalg.slogdet(kernel).logabsdet)

@@ -12,7 +12,7 @@ from ..errors import NotApplicableError
 from .operations.calls import NO_LAYER
 from .passes import DATA, OPERATIONS, Backward, Operations, ParameterGradients, Tap, Tapped
 from .passes.objectives import LABEL_OF_EACH, LABELS
-from .passes.taps import Place, layers
+from .passes.taps import Place, layers, of_each_image
 from .registry import reads, register
 
 EACH = ParameterGradients(Backward(DATA, LABEL_OF_EACH))
@@ -53,8 +53,8 @@ def kernel(gradients: Mapping[str, Tensor], operations: Operations) -> Tensor:
 
 def kernel_as_released(products: Tapped) -> Tensor:
     """Return the kernel `(N, N)` of the released code, see `ntk_trace.as_released`."""
-    total: Tensor = sum((gram for _, gram in products[1:]), products[0][1])
-    return total
+    first, *others = of_each_image(products)
+    return sum(others, first)
 
 
 def root_trace(theta: Tensor) -> float:

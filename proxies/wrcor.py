@@ -8,7 +8,7 @@ from torch import Tensor
 from ..errors import NotApplicableError
 from .jacob_cov import correlations
 from .passes import LOSS_PASS, OPERATIONS, Call, Operations, Tap, Tapped
-from .passes.taps import Place, relus
+from .passes.taps import Place, of_each_image, relus
 from .registry import reads, register
 
 
@@ -39,9 +39,7 @@ def wrcor(responses: Tapped = reads(RESPONSES), operations: Operations = reads(O
         NotApplicableError: The network has no sequence of blocks, or no ReLU in them or after them.
     """
     names = operations.blocks
-    if len({response.shape for _, response in responses}) > 1:
-        raise NotApplicableError("the ReLUs see different numbers of images, since images consist of tiles")
-    total = torch.zeros_like(responses[0][1])
+    total = torch.zeros_like(of_each_image(responses)[0])
     seen = False
     for place, response in responses:
         assert isinstance(place, Call)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy is imported
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import settings
+from zcbench.proxies import PROXIES
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -42,6 +43,15 @@ def public_reference() -> Path:
     if not folder.exists():
         pytest.skip("needs the reference vectors on CIFAR-10 images, which lie beside the repository")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    """Forget the proxies that a test registers: the next test in this process has its own."""
+    known = set(PROXIES)
+    yield
+    for name in set(PROXIES) - known:
+        PROXIES._items.pop(name)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pkgutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,18 +20,6 @@ ROOT = Path(zcbench.__file__).parent
 MODULES = [m.name for m in pkgutil.walk_packages(zcbench.__path__, "zcbench.") if ".tests" not in m.name]
 
 
-@pytest.fixture
-def registry() -> Iterator[None]:
-    """Forget the proxies that examples register."""
-    from zcbench.proxies import PROXIES
-
-    known = set(PROXIES)
-    yield
-    for name in set(PROXIES) - known:
-        PROXIES._items.pop(name)
-
-
-@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("name", ["zcbench", *MODULES])
 def test_modules_are_documented_and_their_examples_run(name: str) -> None:
     module = importlib.import_module(name)

@@ -232,6 +232,17 @@ def as_numbers(tapped: Tapped) -> Tapped:
     return [(p, next(numbers) if isinstance(v, Tensor) and v.ndim == 0 else v) for p, v in tapped]
 
 
+def of_each_image(tapped: Tapped) -> list[Tensor]:
+    """Return the results of a tap, which are matrices `(N, N)` over the same images.
+
+    Raises:
+        NotApplicableError: Some are larger than others, since a part of the network sees the tiles of an image apart.
+    """
+    if len({matrix.shape for _, matrix in tapped}) > 1:
+        raise NotApplicableError("the operations see different numbers of images, since images consist of tiles")
+    return [matrix for _, matrix in tapped]
+
+
 def all_finite(prefix: str, tensors: Mapping[str, Tensor]) -> None:
     """Require that tensors by name are finite, with one question to all of them.
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from zcbench.__main__ import main
-from zcbench.proxies import PROXIES
 
 GOOD = '''
 from zcbench import reads, register
@@ -22,16 +21,12 @@ ARGUMENTS = ["--networks", "3", "--batch_size", "2"]
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    names = []
 
     def write(file: str, value: str) -> str:
-        names.append(file)
         Path(f"{file}.py").write_text(GOOD.format(name=file, value=value))
         return f"{file}.py"
 
-    yield write
-    for name in names:
-        PROXIES._items.pop(name, None)
+    return write
 
 
 def test_a_sound_proxy_holds(written, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def test_of_several_studies_it_is_said_that_the_first_is_printed(
         run(parser, "--config", "board", "--print_config")
     output = capsys.readouterr()
     assert "space: nb201\ndataset: cifar10\n" in output.out
-    assert output.err == "zcbench: this is the first of the 8 studies that --config names\n"
+    assert output.err == "zcbench: this is the first of the 11 studies that --config names\n"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from zcbench.__main__ import main
-from zcbench.proxies import PROXIES
 
 Refused = Callable[[list[str]], str]
 
@@ -294,7 +293,6 @@ def own(tmp_path: Path) -> Iterator[Callable[[str, str], str]]:
 
     yield write
     for name in names:
-        PROXIES._items.pop(name, None)
         sys.modules.pop(name, None)
 
 

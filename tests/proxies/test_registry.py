@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,10 +30,9 @@ def net() -> nn.Module:
 
 
 @pytest.fixture
-def registered() -> Iterator[Callable[..., Any]]:
-    """A decorator that registers a function under the name `mine`, until the end of the test."""
-    yield register("mine", paper="a test")
-    PROXIES._items.pop("mine", None)
+def registered() -> Callable[..., Any]:
+    """A decorator that registers a function under the name `mine`."""
+    return register("mine", paper="a test")
 
 
 def test_old_forms_are_explained() -> None:

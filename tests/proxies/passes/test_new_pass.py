@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -70,13 +69,10 @@ def largest(moved: Tensor = reads(ShakenLogits())) -> float:
 
 
 @pytest.fixture(autouse=True)
-def two_proxies() -> Iterator[None]:
+def two_proxies() -> None:
     register("test_change", paper="a test")(change)
     register("test_largest", paper="a test")(largest)
     RUNS.clear()
-    yield
-    for name in ("test_change", "test_largest"):
-        PROXIES._items.pop(name)
 
 
 def net() -> nn.Module:

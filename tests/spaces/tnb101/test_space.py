@@ -382,6 +382,14 @@ def test_tiles_pass_the_encoder_one_by_one() -> None:
         torch.testing.assert_close(network(x), expected)
 
 
+@pytest.mark.parametrize("proxy", ["ntk_trace.as_released", "hnas.as_released", "naswot_conv"])
+def test_a_proxy_that_needs_each_image_does_not_score_tiles(proxy: str) -> None:
+    network = MICRO.build("64-41414-0_02_111", TASKS["jigsaw"], 0)
+    found = score(network, images(TASKS["jigsaw"]), torch.arange(2), proxies=[proxy])[proxy]
+    assert found.status == "not_applicable"
+    assert "images consist of tiles" in found.message
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "task", "count"),
