@@ -225,6 +225,34 @@ def test_the_round_of_six_spaces_says_what_its_files_say() -> None:
     assert f"Of eight strong proxies, the best has {best[1]} where it is worst." in readme
 
 
+def test_programs_on_the_boards_are_said_as_the_table_has_them() -> None:
+    with (ROOT / "docs/evolution/fifth/cross.csv").open(encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    document = " ".join((ROOT / "docs/evolution/README.md").read_text("utf-8").split())
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    boards = {(cell["space"], cell["dataset"]) for cell in cells}
+    published = json.loads((ROOT / "docs/board/boards.json").read_text("utf-8"))
+    assert boards == {(board["recipe"]["space"], board["recipe"]["dataset"]) for board in published}
+    last = {("tnb101_micro", "noise-class_object"), ("tnb101_micro", "noise-jigsaw")}
+    taus = {name: {} for name in dict.fromkeys(cell["proxy"] for cell in cells)}
+    for cell in cells:
+        taus[cell["proxy"]][cell["space"], cell["dataset"]] = float(cell["tau"] or "nan")
+    grounds = {cell["proxy"]: len(cell["evolved"].split()) for cell in cells}
+    nine = {name: min(tau for board, tau in own.items() if board not in last) for name, own in taus.items()}
+    assert sum(nine[name] >= 0.47 for name, count in grounds.items() if count == 6) == 4
+    known = {name: nine[name] for name, count in grounds.items() if not count}
+    assert max(known, key=known.__getitem__) == "apd"
+    assert round(known["apd"], 2) == 0.41
+    for name in ("evolved-d06fc0", "meco.opt"):
+        cell = next(c for c in cells if (c["proxy"], c["dataset"]) == (name, "noise-jigsaw"))
+        tau, low, high = (float(cell[column]) for column in ("tau", "tau_low", "tau_high"))
+        assert f"`{name}` has .{tau * 1000:.0f} [{low:+.3f} {high:+.3f}]".replace("0.", ".") in document
+        assert f".{tau * 1000:.0f} [{low:.3f} {high:.3f}]".replace("0.", ".") in readme
+        assert cell["networks"] == "24"
+    least = [f"{min(taus[name].values()):.3f}"[1:] for name in ("evolved-828a96", "meco.opt")]
+    assert f"lowest τ of `evolved-828a96` is {least[0]}, and that of `meco.opt` is {least[1]}" in document
+
+
 def test_the_glossary_is_in_order_and_says_everything_once() -> None:
     words = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs/glossary.md").read_text("utf-8"), FLAGS)
     assert words == sorted(set(words), key=str.lower)
